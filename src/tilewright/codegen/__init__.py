@@ -1,0 +1,1 @@
+"""What all LLVM targets share: lane recipes, math functions, lowering, and LLVM itself."""

@@ -1,0 +1,222 @@
+"""Convert lanes between number formats, exactly: one rounding, to nearest even."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tilewright.codegen.literals import FORMATS, llvm_type
+from tilewright.ir import types as ty
+from tilewright.ir.types import DType
+
+if TYPE_CHECKING:
+    from tilewright.codegen.lanes import Lane, Lanes
+
+
+def cast(b: Lanes, x: Lane, dtype: DType) -> Lane:
+    """The value of `x` in `dtype`.
+
+    Float to integer truncates, saturates and takes NaN to 0; integers wrap into narrower ones;
+    anything to int1 asks whether it is not 0; floats round once, to nearest even.
+    """
+    if dtype is ty.int1:
+        return b.ne(x, b.like(x, 0))
+    if x.dtype.is_pointer or dtype.is_pointer:
+        if x.dtype.is_integer:
+            return b.bitcast(b.cast(x, ty.int64), dtype)
+        if dtype.is_integer:
+            return b.cast(b.bitcast(x, ty.int64), dtype)
+        return b.bitcast(x, dtype)
+    if x.dtype.is_integer:
+        return _from_int(b, x, dtype)
+    if dtype.is_integer:
+        return _float_to_int(b, x, dtype)
+    return _float_to_float(b, x, dtype)
+
+
+def _plain(b: Lanes, word: str, x: Lane, dtype: DType) -> Lane:
+    return b.value(f"{word} {x.typed} to {llvm_type(dtype, x.width)}", dtype, x.width)
+
+
+def _from_int(b: Lanes, x: Lane, dtype: DType) -> Lane:
+    if dtype.is_integer:
+        if dtype.bits == x.dtype.bits:
+            return b.bitcast(x, dtype)
+        if dtype.bits < x.dtype.bits:
+            return _plain(b, "trunc", x, dtype)
+        return _plain(b, "sext" if x.dtype.is_signed else "zext", x, dtype)
+    word = "sitofp" if x.dtype.is_signed else "uitofp"
+    if dtype.bits >= 32:
+        return _plain(b, word, x, dtype)
+    if dtype is not ty.bfloat16 or x.dtype.bits <= 16:
+        # What an f32 cannot hold is beyond the range of these formats anyway.
+        return b.cast(_plain(b, word, x, ty.float32), dtype)
+    if x.dtype.bits == 64:
+        x = _fit_in_f64(b, x)
+    return b.cast(_plain(b, word, x, ty.float64), dtype)
+
+
+def _fit_in_f64(b: Lanes, x: Lane) -> Lane:
+    """`x` with at most 53 significant bits; those dropped leave a mark that rounding sees."""
+    dropped = b.like(x, 2047)
+    marked = b.bit_or(x, b.add(b.bit_and(x, dropped), dropped))
+    marked = b.bit_and(marked, b.like(x, -2048))
+    if x.dtype.is_signed:
+        shifted = b.bitcast(b.add(x, b.like(x, 1 << 53)), ty.uint64)
+        small = b.lt(shifted, b.like(shifted, 1 << 54))
+    else:
+        small = b.lt(x, b.like(x, 1 << 53))
+    return b.select(small, x, marked)
+
+
+def _float_to_int(b: Lanes, x: Lane, dtype: DType) -> Lane:
+    if x.dtype.bits < 32:
+        x = b.cast(x, ty.float32)
+    if x.width > 1 and b.target == "x86":
+        return _clamp_to_int(b, x, dtype)
+    sign = "si" if dtype.is_signed else "ui"
+    lanes = "" if x.width == 1 else f"v{x.width}"
+    name = f"llvm.fpto{sign}.sat.{lanes}i{dtype.bits}.{lanes}f{x.dtype.bits}"
+    return b.call(name, dtype, x)
+
+
+def _clamp_to_int(b: Lanes, x: Lane, dtype: DType) -> Lane:
+    """What `llvm.fptosi.sat` does, which LLVM takes apart into scalars on x86."""
+    low = -1 << (dtype.bits - 1) if dtype.is_signed else 0
+    high = (1 << (dtype.bits - dtype.is_signed)) - 1
+    # The greatest float that does not exceed `high`.
+    spare = max(0, high.bit_length() - x.dtype.mantissa - 1)
+    limit = (high >> spare) << spare
+    word = "fptosi" if dtype.is_signed else "fptoui"
+    wide = dtype if dtype.bits >= 32 else ty.int32 if dtype.is_signed else ty.uint32
+    top, bottom = b.like(x, float(limit)), b.like(x, float(low))
+    inside = b.select(b.lt(top, x), top, x)
+    inside = b.select(b.gt(bottom, inside), bottom, inside)
+    inside = b.select(b.is_nan(x), b.like(x, 0.0), inside)
+    out = b.cast(_plain(b, word, inside, wide), dtype)
+    return b.select(b.gt(x, top), b.like(out, high), out) if spare else out
+
+
+def _float_to_float(b: Lanes, x: Lane, dtype: DType) -> Lane:
+    source = x.dtype
+    if dtype.bits > source.bits and source.bits >= 16 and source is not ty.bfloat16:
+        return _plain(b, "fpext", x, dtype)
+    if source.bits < 32:
+        wide = b.outline(bf16_to_f32, x) if source is ty.bfloat16 else _widen(b, x)
+        return b.cast(wide, dtype)
+    if dtype is ty.float32:
+        return _plain(b, "fptrunc", x, dtype)
+    if source is ty.float64:
+        x = b.outline(f64_to_odd_f32, x)
+    if dtype is ty.float16 or (dtype is ty.bfloat16 and b.target == "nvptx"):
+        return _plain(b, "fptrunc", x, dtype)
+    return b.outline(_ROUND[dtype], x)
+
+
+def _widen(b: Lanes, x: Lane) -> Lane:
+    if x.dtype is ty.float16:
+        return _plain(b, "fpext", x, ty.float32)
+    if x.dtype is ty.float8e5:
+        # The upper byte of a half.
+        half = b.shl(b.cast(b.bitcast(x, ty.uint8), ty.uint16), b.const(8, ty.uint16, x.width))
+        return _plain(b, "fpext", b.bitcast(half, ty.float16), ty.float32)
+    return b.outline(f8_to_f32, x)
+
+
+def bf16_to_f32(b: Lanes, x: Lane) -> Lane:
+    wide = b.cast(b.bitcast(x, ty.uint16), ty.uint32)
+    return b.bitcast(b.shl(wide, b.like(wide, 16)), ty.float32)
+
+
+def f8_to_f32(b: Lanes, x: Lane) -> Lane:
+    """Put the code where exponent and mantissa of an f32 are, then mend the bias by a product."""
+    form, source = FORMATS[x.dtype], x.dtype
+    code = b.cast(b.bitcast(x, ty.uint8), ty.uint32)
+    size = b.bit_and(code, b.like(code, 0x7F))
+    size = b.bitcast(b.shl(size, b.like(code, 23 - source.mantissa)), ty.float32)
+    size = b.mul(size, b.like(size, 2.0 ** (127 - source.exponent_bias)))
+    sign = b.shl(b.bit_and(code, b.like(code, 0x80)), b.like(code, 24))
+    out = b.bitcast(b.bit_or(b.bitcast(size, ty.uint32), sign), ty.float32)
+    if not form.signed_zero:
+        is_nan = b.eq(code, b.like(code, form.nan))
+    elif form.nan > form.largest:
+        is_nan = b.eq(b.bit_and(code, b.like(code, 0x7F)), b.like(code, form.nan))
+    else:
+        return out
+    return b.select(is_nan, b.like(out, float("nan")), out)
+
+
+def f64_to_odd_f32(b: Lanes, x: Lane) -> Lane:
+    """Round f64 to f32 so that an inexact result is odd: rounding that again rounds only once."""
+    near = _plain(b, "fptrunc", x, ty.float32)
+    back = b.cast(near, ty.float64)
+    bits = b.bitcast(near, ty.int32)
+    # The result is even and inexact: step to its odd neighbour on the other side of x.
+    inexact = b.bit_and(b.ne(back, x), b.bit_not(b.is_nan(x)))
+    even = b.eq(b.bit_and(bits, b.like(bits, 1)), b.like(bits, 0))
+    too_big = b.gt(b.abs(back), b.abs(x))
+    step = b.select(too_big, b.like(bits, -1), b.like(bits, 1))
+    odd = b.add(bits, step)
+    return b.bitcast(b.select(b.bit_and(inexact, even), odd, bits), ty.float32)
+
+
+def f32_to_bf16(b: Lanes, x: Lane) -> Lane:
+    # Integers, because the AVX-512 instruction takes denormals to 0.
+    bits = b.bitcast(x, ty.uint32)
+    lowest = b.bit_and(b.shr(bits, b.like(bits, 16)), b.like(bits, 1))
+    rounded = b.add(bits, b.add(lowest, b.like(bits, 0x7FFF)))
+    quiet = b.bit_or(bits, b.like(bits, 0x400000))
+    rounded = b.select(b.is_nan(x), quiet, rounded)
+    return b.bitcast(b.cast(b.shr(rounded, b.like(bits, 16)), ty.uint16), ty.bfloat16)
+
+
+def _f32_to_f8(b: Lanes, x: Lane, dtype: DType) -> Lane:
+    form, mantissa, bias = FORMATS[dtype], dtype.mantissa, dtype.exponent_bias
+    bits = b.bitcast(x, ty.uint32)
+    size = b.bit_and(bits, b.like(bits, 0x7FFFFFFF))
+    drop = 23 - mantissa
+    # Normal results: add half a unit (less one if even), drop bits, and shift the exponent.
+    lowest = b.bit_and(b.shr(size, b.like(bits, drop)), b.like(bits, 1))
+    half = b.add(lowest, b.like(bits, (1 << (drop - 1)) - 1))
+    normal = b.shr(b.add(size, half), b.like(bits, drop))
+    normal = b.sub(normal, b.like(bits, (127 - bias) << mantissa))
+    # Denormal results: adding 2^k whose last place is the least denormal rounds to units of it.
+    magic = b.like(x, 2.0 ** (24 - bias - mantissa))
+    units = b.bitcast(b.add(b.bitcast(size, ty.float32), magic), ty.uint32)
+    units = b.sub(units, b.bitcast(magic, ty.uint32))
+    code = b.select(b.lt(size, b.like(bits, (128 - bias) << 23)), units, normal)
+    code = b.select(b.gt(code, b.like(bits, form.largest)), b.like(bits, form.overflow), code)
+    code = b.select(b.gt(size, b.like(bits, 0x7F800000)), b.like(bits, form.nan), code)
+    sign = b.bit_and(b.shr(bits, b.like(bits, 24)), b.like(bits, 0x80))
+    if not form.signed_zero:
+        sign = b.select(b.eq(code, b.like(bits, 0)), b.like(bits, 0), sign)
+    return b.bitcast(b.cast(b.bit_or(code, sign), ty.uint8), dtype)
+
+
+def f32_to_f8e5(b: Lanes, x: Lane) -> Lane:
+    return _f32_to_f8(b, x, ty.float8e5)
+
+
+def f32_to_f8e5b16(b: Lanes, x: Lane) -> Lane:
+    return _f32_to_f8(b, x, ty.float8e5b16)
+
+
+def f32_to_f8e4nv(b: Lanes, x: Lane) -> Lane:
+    return _f32_to_f8(b, x, ty.float8e4nv)
+
+
+def f32_to_f8e4b8(b: Lanes, x: Lane) -> Lane:
+    return _f32_to_f8(b, x, ty.float8e4b8)
+
+
+def f32_to_f8e4b15(b: Lanes, x: Lane) -> Lane:
+    return _f32_to_f8(b, x, ty.float8e4b15)
+
+
+_ROUND = {
+    ty.bfloat16: f32_to_bf16,
+    ty.float8e5: f32_to_f8e5,
+    ty.float8e5b16: f32_to_f8e5b16,
+    ty.float8e4nv: f32_to_f8e4nv,
+    ty.float8e4b8: f32_to_f8e4b8,
+    ty.float8e4b15: f32_to_f8e4b15,
+}

@@ -1,0 +1,56 @@
+"""Elementary functions as lane recipes: their names, and how accurate each is."""
+
+from __future__ import annotations
+
+from tilewright.codegen.explog import (
+    acosh,
+    asinh,
+    atanh,
+    cosh,
+    exp,
+    exp2,
+    expm1,
+    log,
+    log1p,
+    log2,
+    sinh,
+    tanh,
+)
+from tilewright.codegen.power import cbrt, pow, rsqrt
+from tilewright.codegen.special import erf, erfc
+from tilewright.codegen.trig import acos, asin, atan, atan2, cos, sin, tan
+
+__all__ = [
+    "ACCURACY", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh",
+    "erf", "erfc", "exp", "exp2", "expm1", "log", "log1p", "log2", "pow", "rsqrt", "sin", "sinh",
+    "tan", "tanh",
+]  # fmt: skip
+
+# The largest error found over a million or more arguments, in units in the last place of the
+# exact result: function -> dtype -> ulp. 0.5 is a correctly rounded result.
+ACCURACY = {
+    "acos": {"fp32": 0.7, "fp64": 0.7},
+    "acosh": {"fp32": 0.51, "fp64": 2.0},
+    "asin": {"fp32": 0.7, "fp64": 0.7},
+    "asinh": {"fp32": 0.51, "fp64": 1.7},
+    "atan": {"fp32": 1.8, "fp64": 1.8},
+    "atan2": {"fp32": 1.9, "fp64": 1.9},
+    "atanh": {"fp32": 0.51, "fp64": 2.0},
+    "cbrt": {"fp32": 0.51, "fp64": 0.51},
+    "cos": {"fp32": 0.8, "fp64": 0.8},
+    "cosh": {"fp32": 1.4, "fp64": 1.4},
+    "erf": {"fp32": 1.1, "fp64": 1.1},
+    "erfc": {"fp32": 0.51, "fp64": 3.6},
+    "exp": {"fp32": 0.9, "fp64": 0.9},
+    "exp2": {"fp32": 1.0, "fp64": 1.0},
+    "expm1": {"fp32": 1.1, "fp64": 1.2},
+    "log": {"fp32": 0.8, "fp64": 0.8},
+    "log1p": {"fp32": 0.8, "fp64": 0.8},
+    "log2": {"fp32": 0.75, "fp64": 0.75},
+    "pow": {"fp32": 0.51, "fp64": 1.5},
+    "rsqrt": {"fp32": 1.5, "fp64": 1.5},
+    "sin": {"fp32": 0.8, "fp64": 0.8},
+    "sinh": {"fp32": 1.7, "fp64": 1.7},
+    "tan": {"fp32": 1.0, "fp64": 1.0},
+    "tanh": {"fp32": 1.0, "fp64": 1.5},
+}

@@ -1,0 +1,151 @@
+"""Run a kernel's own Python, program instance after program instance."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Iterator, Sequence
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from tilewright.eager.machine import Eager
+from tilewright.ir.op import running
+from tilewright.lang.arithmetic import maximum, minimum
+from tilewright.lang.constexpr import constexpr, unwrap
+from tilewright.lang.jit import JITCallable
+from tilewright.lang.meta import range as tile_range
+from tilewright.lang.tensor import tensor
+
+
+def pick(python: Callable, tile: Callable) -> Callable:
+    """Python's min or max, which on tiles is the elementwise one."""
+
+    def apply(*args: Any, **kwargs: Any) -> Any:
+        if len(args) < 2 or not any(isinstance(a, tensor) for a in args):
+            return python(*args, **kwargs)
+        out = args[0]
+        for x in args[1:]:
+            out = tile(out, x)
+        return out
+
+    return apply
+
+
+KERNEL_BUILTINS = {
+    **vars(builtins),
+    "range": tile_range,
+    "min": pick(builtins.min, minimum),
+    "max": pick(builtins.max, maximum),
+}
+
+
+class Constant(int):
+    """A constexpr int: Python's own, with the `value` that constexprs have."""
+
+    @property
+    def value(self) -> int:
+        return int(self)
+
+
+def constant(value: Any) -> Any:
+    """A constexpr argument as the kernel's Python sees it."""
+    value = unwrap(value)
+    return Constant(value) if type(value) is int else value
+
+
+class Functions:
+    """The user's functions with the language's meaning of `range`, `min` and `max`."""
+
+    def __init__(self, machine: Eager):
+        self.machine = machine
+        self.known: dict[JITCallable, FunctionType] = {}
+        self.globals: dict[int, dict[str, Any]] = {}
+
+    def of(self, jit: JITCallable) -> FunctionType:
+        found = self.known.get(jit)
+        if found is None:
+            found = self.known[jit] = self.make(jit)
+        return found
+
+    def make(self, jit: JITCallable) -> FunctionType:
+        fn = jit.fn
+        names = self.globals.get(id(fn.__globals__))
+        if names is None:
+            names = {k: constant(v) for k, v in fn.__globals__.items()}
+            names["__builtins__"] = KERNEL_BUILTINS
+            self.globals[id(fn.__globals__)] = names
+        code = fn.__code__
+        self.machine.codes.add(code)
+        defaults = tuple(map(constant, fn.__defaults__)) if fn.__defaults__ else None
+        function = FunctionType(code, names, fn.__name__, defaults, fn.__closure__)
+        function.__kwdefaults__ = fn.__kwdefaults__
+        function.__qualname__ = fn.__qualname__
+        return function
+
+    def call(self, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """A jit function, or any other that a kernel may call."""
+        inner = getattr(function, "fn", None)
+        if isinstance(inner, JITCallable):  # with heuristics or autotuning around it
+            function = inner
+        if not isinstance(function, JITCallable):
+            return function(*args, **kwargs)
+        args = [unwrap(a) for a in args]
+        return self.of(function)(*args, **{k: unwrap(v) for k, v in kwargs.items()})
+
+
+def programs(
+    grid: tuple[int, int, int], order_seed: int, only: Sequence[int | None] | None
+) -> Iterator[tuple[int, int, int]]:
+    """The program instances in the order in which they run."""
+    x, y, z = grid
+    if only is not None:
+        only = (*only, *(None,) * (3 - len(only)))
+        axes = [range(n) if o is None else [o] for n, o in zip(grid, only, strict=True)]
+        yield from ((i, j, k) for k in axes[2] for j in axes[1] for i in axes[0])
+        return
+    numbers = range(x * y * z)
+    if order_seed:
+        numbers = np.random.default_rng(order_seed).permutation(len(numbers)).tolist()
+    for n in numbers:
+        yield n % x, n // x % y, n // (x * y)
+
+
+def full_grid(grid: Sequence[int]) -> tuple[int, int, int]:
+    """The grid with all three axes."""
+    sizes = tuple(int(n) for n in grid)
+    return (*sizes, *(1,) * (3 - len(sizes)))
+
+
+def run_kernel(
+    jit: JITCallable,
+    grid: Sequence[int],
+    arguments: dict[str, Any],
+    constants: dict[str, Any],
+    *,
+    observers: Sequence[Callable] = (),
+    order_seed: int = 0,
+    only: Sequence[int | None] | None = None,
+    debug: bool = False,
+) -> Eager:
+    """Run a launch in Python; gives the machine that did it.
+
+    Args:
+        arguments: By parameter, a `Buffer`, a `Scalar`, or a tuple of them.
+        constants: By parameter, values known at compile time.
+        observers: Called with (op, Touch) before each access to memory.
+        order_seed: 0 for ascending program ids, else a seed of a shuffled order.
+        only: Program ids, None for all along that axis; the others do not run.
+        debug: Whether `device_assert` checks.
+    """
+    machine = Eager(jit.__name__, full_grid(grid), observers, debug)
+    functions = Functions(machine)
+    machine.caller = functions.call
+    function = functions.of(jit)
+    with running(machine), np.errstate(all="ignore"):
+        values = {name: machine.argument(v) for name, v in arguments.items()}
+        values |= {name: constant(v) for name, v in constants.items()}
+        for program in programs(machine.grid, order_seed, only):
+            machine.start(program)
+            function(**values)
+    return machine

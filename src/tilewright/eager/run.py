@@ -1,0 +1,129 @@
+"""Run a kernel's IR on NumPy arrays: what passes and targets are compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.eager.kernel import full_grid, programs
+from tilewright.eager.machine import Eager, Tile
+from tilewright.errors import InternalError
+from tilewright.ir.inst import Block, Inst, Kernel, Value
+from tilewright.ir.op import running
+from tilewright.ir.types import Type
+from tilewright.ops import control
+from tilewright.ops.rules import numpy_dtype
+
+Env = dict[Value, Tile]
+
+
+class Runner:
+    """One launch of a kernel's IR."""
+
+    def __init__(self, machine: Eager):
+        self.machine = machine
+        self.control = {
+            control.for_: self.for_loop,
+            control.while_: self.while_loop,
+            control.if_: self.branch,
+        }
+
+    def block(self, block: Block, values: Sequence[Tile], env: Env) -> list[Tile]:
+        """Run a block with values for its parameters; gives what it yields."""
+        env.update(zip(block.params, values, strict=True))
+        for inst in block.insts:
+            operands = [env[x] for x in inst.operands]
+            if inst.op is control.yield_:
+                return operands
+            results = self.inst(inst, operands, env)
+            env.update(zip(inst.results, results, strict=True))
+        return []
+
+    def inst(self, inst: Inst, operands: list[Tile], env: Env) -> Sequence[Tile]:
+        run = self.control.get(inst.op)
+        if run is not None:
+            return run(inst, operands, env)
+        self.machine.here = inst.loc
+        region = self.combining(inst.blocks[0], env) if inst.blocks else None
+        out = self.machine.emit(inst.op, *operands, region=region, **inst.attrs)
+        if out is None:
+            return ()
+        return out if isinstance(out, tuple) else (out,)
+
+    def combining(self, block: Block, env: Env) -> Callable:
+        """The region of a reduction as a function of two tuples of arrays.
+
+        The region is about scalars; its elementwise ops do the same to whole arrays.
+        """
+
+        def combine(xs: tuple, ys: tuple) -> tuple:
+            arrays = (*xs, *ys)
+            shape = arrays[0].shape
+            out = [np.empty(shape, a.dtype) for a in xs]
+            for place in np.ndindex(shape):
+                values = [
+                    Tile(p.type, np.asarray(a[place], numpy_dtype(p.type.dtype)))
+                    for p, a in zip(block.params, arrays, strict=True)
+                ]
+                for o, value in zip(out, self.block(block, values, dict(env)), strict=True):
+                    o[place] = value.data
+            return tuple(out)
+
+        return combine
+
+    def for_loop(self, inst: Inst, operands: list[Tile], env: Env) -> list[Tile]:
+        low, high, step, *carried = operands
+        held = numpy_dtype(low.type.dtype)
+        for i in range(int(low.data), int(high.data), int(step.data)):
+            self.machine.advances += 1
+            index = Tile(low.type, np.array(i, held))
+            carried = self.block(inst.blocks[0], [index, *carried], env)
+        return carried
+
+    def while_loop(self, inst: Inst, carried: list[Tile], env: Env) -> list[Tile]:
+        before, body = inst.blocks
+        while True:
+            condition, *values = self.block(before, carried, env)
+            self.machine.here = inst.loc
+            if not self.machine.concrete(condition, "a condition"):
+                return values
+            carried = self.block(body, values, env)
+
+    def branch(self, inst: Inst, operands: list[Tile], env: Env) -> list[Tile]:
+        taken = inst.blocks[0] if bool(operands[0].data) else inst.blocks[1]
+        return self.block(taken, [], env)
+
+
+def run_ir(
+    kernel: Kernel,
+    grid: Sequence[int],
+    values: Sequence[Any],
+    *,
+    observers: Sequence[Callable] = (),
+    order_seed: int = 0,
+    only: Sequence[int | None] | None = None,
+    debug: bool = False,
+) -> Eager:
+    """Run a launch of a kernel's IR; `values` are Buffers and Scalars for its parameters."""
+    machine = Eager(kernel.name, full_grid(grid), observers, debug)
+    runner = Runner(machine)
+    with running(machine), np.errstate(all="ignore"):
+        tiles = [machine.argument(v).handle for v in values]
+        for tile, param in zip(tiles, kernel.params, strict=True):
+            check_argument(kernel, param.name, tile.type, param.type)
+        for program in programs(machine.grid, order_seed, only):
+            machine.start(program)
+            runner.block(kernel.body, tiles, {})
+    return machine
+
+
+def check_argument(kernel: Kernel, name: str, found: Type, wanted: Type) -> None:
+    same = found == wanted or (
+        found.dtype.is_pointer
+        and wanted.dtype.is_pointer
+        and found.dtype.element_ty == wanted.dtype.element_ty
+    )
+    if not same:
+        raise InternalError(f"{kernel.name}: {name} is {found}, the kernel wants {wanted}")

@@ -1,0 +1,1 @@
+"""The language of the compiler: types, ops, instructions, text, verifier, rewriting."""

@@ -1,0 +1,127 @@
+"""The definition of an op, the table of all ops, and the one seam through which ops happen."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tilewright.errors import InternalError
+from tilewright.ir.types import Type
+
+OPS: dict[str, Op] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What an instruction does to memory: positions of its operands, -1 where it has none."""
+
+    kind: str  # "load", "store" or "atomic"
+    pointer: int = 0
+    mask: int = -1
+    value: int = -1
+
+
+@dataclass(eq=False, slots=True)
+class Op:
+    """One operation. Everything that the project knows about it hangs here."""
+
+    name: str
+    rule: Callable  # (operand types..., attrs) -> result type, tuple of types, or None
+    eager: Callable | None = None  # (NumPy operands..., attrs) -> NumPy results
+    emit: Callable | None = None  # (b, lanes...) -> lane; elementwise ops only
+    effect: str = "pure"  # pure, program, read, write, atomic, control, debug
+    access: Access | None = None
+    flops: float = 0  # per element of the result
+    public: Callable | None = None  # what a call in a kernel does; set by `lang`
+    signature_of: Callable | None = None  # whose signature and docstring are the documentation
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.public is None:
+            raise InternalError(f"{self.name} is not a function of the language")
+        return self.public(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    @property
+    def __doc__(self) -> str:
+        return (self.public or self.rule).__doc__
+
+    @property
+    def is_elementwise(self) -> bool:
+        return self.emit is not None
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether equal operands give equal results within a program, and nothing else happens."""
+        return self.effect in ("pure", "program")
+
+
+def op(**facts: Any) -> Callable[[Callable], Op]:
+    """Decorator: the function is the type rule of a new op of that name."""
+
+    def attach(rule: Callable) -> Op:
+        new = Op(rule.__name__.rstrip("_"), rule, **facts)
+        if new.name in OPS:
+            raise InternalError(f"op {new.name} defined twice")
+        OPS[new.name] = new
+        return new
+
+    return attach
+
+
+class Handle(Protocol):
+    """What machines pass around: anything with a type."""
+
+    type: Type
+
+
+class Machine(Protocol):
+    """Something that makes ops happen: the IR builder records them, the eager machine runs them."""
+
+    def emit(self, op: Op, *operands: Handle, region: Any = None, **attrs: Any) -> Any: ...
+
+    def region(self, function: Callable, types: list[Type]) -> Any: ...
+
+
+_local = threading.local()
+
+
+def machine() -> Machine:
+    """The machine in force on this thread."""
+    stack = getattr(_local, "stack", None)
+    if not stack:
+        raise InternalError("ops of the language can only be used inside a kernel")
+    return stack[-1]
+
+
+def has_machine() -> bool:
+    """Whether code is running inside a kernel on this thread."""
+    return bool(getattr(_local, "stack", None))
+
+
+class running:
+    """`with running(machine):` makes ops happen there."""
+
+    def __init__(self, machine: Machine):
+        self.machine = machine
+
+    def __enter__(self) -> Machine:
+        if not hasattr(_local, "stack"):
+            _local.stack = []
+        _local.stack.append(self.machine)
+        return self.machine
+
+    def __exit__(self, *exc: Any) -> None:
+        _local.stack.pop()
+
+
+def emit(op: Op, *operands: Handle, region: Any = None, **attrs: Any) -> Any:
+    """Make `op` happen. The only way in which anything does."""
+    return machine().emit(op, *operands, region=region, **attrs)

@@ -1,0 +1,378 @@
+"""Calls: what a kernel may call, and what is said about calls that are wrong."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import enum
+import functools
+import inspect
+import types
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilewright.errors import CompileError, TypeRuleError, want
+from tilewright.ir.op import Op, emit
+from tilewright.ir.types import DType, Type
+from tilewright.lang import inline, meta
+from tilewright.lang.arithmetic import maximum, minimum
+from tilewright.lang.builtin import is_builtin
+from tilewright.lang.constexpr import constexpr, constexpr_function
+from tilewright.lang.expressions import PYTHON_ERRORS, iterate, text_of
+from tilewright.lang.jit import BoundJIT, JITCallable
+from tilewright.lang.promote import to_tensor
+from tilewright.lang.scope import suggestion
+from tilewright.lang.tensor import METHODS, _Bound, tensor
+from tilewright.lang.values import NUMBERS, describe, is_runtime
+from tilewright.ops import debug
+
+if TYPE_CHECKING:
+    from tilewright.lang.frontend import Frontend
+
+# Modules whose functions a kernel may call with values known at compile time.
+PURE_MODULES = frozenset(
+    ("math", "_operator", "operator", "builtins", "functools", "itertools", "numpy", "tilewright")
+)
+CONSTANT_SELVES = (
+    str, bytes, int, float, complex, tuple, dict, frozenset, range, DType, Type, enum.Enum,
+)  # fmt: skip
+EAGER = "run the kernel step by step with TILEWRIGHT_TARGET=eager to stop in it"
+
+
+def call(f: Frontend, node: ast.Call) -> Any:
+    callee = f.expr(node.func)
+    args: list[Any] = []
+    for item in node.args:
+        if isinstance(item, ast.Starred):
+            args.extend(iterate(f, item.value, f.expr(item.value)))
+        else:
+            args.append(f.expr(item))
+    kwargs: dict[str, Any] = {}
+    for item in node.keywords:
+        if item.arg is None:
+            kwargs.update(f.expr(item.value))
+        else:
+            kwargs[item.arg] = f.expr(item.value)
+    f.at(node)
+    return call_object(f, callee, args, kwargs, node.func)
+
+
+def call_object(
+    f: Frontend,
+    callee: Any,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    node: ast.expr | None = None,
+) -> Any:
+    """Call what a kernel may call; `node` is the callee's expression, for messages."""
+    if isinstance(callee, (JITCallable, inline.LocalFunction)):
+        return inline.call(f, callee, args, kwargs)
+    if is_builtin(callee) or type(callee) is _Bound:
+        return library(f, callee, args, kwargs, node)
+    if isinstance(callee, BoundJIT):
+        return inline.call(f, callee.function, [callee.instance, *args], kwargs)
+    replacement = REPLACED.get(callee) if isinstance(callee, HASHABLE) else None
+    if replacement is not None:
+        return python_call(f, replacement, args, kwargs, node)
+    if isinstance(getattr(callee, "fn", None), JITCallable):  # autotuned
+        return inline.call(f, callee.fn, args, kwargs)
+    if isinstance(callee, functools.partial):
+        merged = {**callee.keywords, **kwargs}
+        return call_object(f, callee.func, [*callee.args, *args], merged, node)
+    if is_record_type(callee):
+        return python_call(f, callee, args, kwargs, node)
+    if not may_call(callee):
+        raise not_callable(f, callee, node)
+    if any(is_runtime(a) for a in (*args, *kwargs.values())):
+        raise CompileError(
+            f"`{named(callee, node)}` is a Python function, which can only be called with values "
+            f"known at compile time, got {arguments(args, kwargs)}; write it with functions of tl"
+        )
+    if isinstance(callee, constexpr_function):
+        inline.remember(f, callee.function)
+    return python_call(f, callee, args, kwargs, node)
+
+
+HASHABLE = (types.BuiltinFunctionType, types.FunctionType, types.MethodType, type)
+
+
+def is_record_type(callee: Any) -> bool:
+    """Whether a callee makes tuples with names or instances of a dataclass."""
+    if not isinstance(callee, type):
+        return False
+    return hasattr(callee, "__dataclass_fields__") or (
+        issubclass(callee, tuple) and hasattr(callee, "_fields")
+    )
+
+
+def may_call(callee: Any) -> bool:
+    """Whether a callee computes with Python values and nothing else."""
+    if isinstance(callee, constexpr_function):
+        return True
+    if isinstance(callee, type):
+        ours = callee.__module__.startswith("tilewright.lang") and callee is not tensor
+        return ours or issubclass(callee, (*CONSTANT_SELVES, type(None)))
+    owner = getattr(callee, "__self__", None)
+    if owner is not None and not isinstance(owner, types.ModuleType):
+        return isinstance(owner, CONSTANT_SELVES)
+    module = (getattr(callee, "__module__", None) or "").split(".")[0]
+    if isinstance(owner, types.ModuleType):
+        module = owner.__name__.split(".")[0]
+    return callable(callee) and module in PURE_MODULES
+
+
+def library(
+    f: Frontend, callee: Any, args: Sequence[Any], kwargs: dict[str, Any], node: ast.expr | None
+) -> Any:
+    """Call a function of the language; what it says about wrong arguments becomes our error."""
+    try:
+        result = callee(*args, **kwargs)
+    except CompileError as error:
+        if error.loc is None:
+            error.loc = f.builder.loc
+        raise
+    except (TypeError, ValueError, IndexError, KeyError) as error:
+        raise wrong_call(callee, args, kwargs, node, error) from error
+    return result.value if type(result) is constexpr else result
+
+
+def python_call(
+    f: Frontend, callee: Callable, args: Sequence[Any], kwargs: dict, node: ast.expr | None
+) -> Any:
+    """Call a Python function now."""
+    try:
+        result = callee(*args, **kwargs)
+    except CompileError:
+        raise
+    except PYTHON_ERRORS as error:
+        message = f"cannot compute `{named(callee, node)}` of {arguments(args, kwargs)}: {error}"
+        raise CompileError(message) from error
+    if type(result) is constexpr:
+        return result.value
+    return tuple(result) if type(result) is list else result
+
+
+def named(callee: Any, node: ast.expr | None) -> str:
+    return text_of(node) if node is not None else getattr(callee, "__name__", repr(callee))
+
+
+def arguments(args: Sequence[Any], kwargs: dict[str, Any]) -> str:
+    shown = [describe(a) for a in args] + [f"{k}={describe(v)}" for k, v in kwargs.items()]
+    return f"({', '.join(shown)})"
+
+
+def signature_of(callee: Any) -> tuple[inspect.Signature | None, int]:
+    """The signature of a function of the language, and how many arguments are bound already."""
+    bound = 0
+    if type(callee) is _Bound:
+        callee, bound = callee.function, 1
+    if isinstance(callee, Op):
+        callee = callee.public
+    try:
+        return inspect.signature(callee), bound
+    except (TypeError, ValueError):
+        return None, bound
+
+
+def wrong_call(
+    callee: Any,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    node: ast.expr | None,
+    error: Exception,
+) -> CompileError:
+    """What is wrong about a call that Python refused, or the function's own complaint."""
+    name = named(callee, node)
+    signature, bound = signature_of(callee)
+    if signature is None:
+        return TypeRuleError(f"{name}: {error}")
+    shown = list(signature.parameters.values())[bound:]
+    text = f"{name}({', '.join(map(parameter_text, shown))})"
+    try:
+        signature.bind(*(None,) * bound, *args, **kwargs)
+    except TypeError as refusal:
+        accepted = [p.name for p in shown]
+        for given in kwargs:
+            if given not in accepted:
+                hint = suggestion(given, accepted)
+                return TypeRuleError(f"`{name}` has no argument `{given}`{hint}; it is {text}")
+        return TypeRuleError(f"wrong call of `{name}`: {refusal}; it is {text}")
+    return TypeRuleError(f"{name}: {error}")
+
+
+def parameter_text(parameter: inspect.Parameter) -> str:
+    star = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+    if parameter.default is parameter.empty:
+        return star + parameter.name
+    return f"{parameter.name}={parameter.default!r}"
+
+
+def not_callable(f: Frontend, callee: Any, node: ast.expr | None) -> CompileError:
+    name = named(callee, node)
+    if isinstance(callee, types.FunctionType):
+        line = callee.__code__.co_firstlineno
+        return CompileError(
+            f"`{name}` is a plain Python function (line {line}); decorate it with @triton.jit, or "
+            "with @triton.constexpr_function if it only computes with values known at compile time"
+        )
+    if isinstance(callee, tensor) or type(callee) in NUMBERS or callee is None:
+        return CompileError(f"cannot call `{name}`, which is {describe(callee)}")
+    if isinstance(callee, type):
+        return CompileError(
+            f"cannot make a `{name}` in a kernel; use a tuple, a NamedTuple or a dataclass"
+        )
+    owner = getattr(callee, "__self__", None)
+    if isinstance(owner, (list, dict, set)):
+        return CompileError(f"`{name}` changes a {type(owner).__name__}, which kernels cannot do")
+    return CompileError(
+        f"cannot call `{name}` in a kernel, which is a {type(callee).__name__}; a kernel may call "
+        "functions of tl, @triton.jit functions, and @triton.constexpr_function functions"
+    )
+
+
+# --- Python's builtins in a kernel
+
+
+def as_tensor(value: Any) -> tensor:
+    return value if isinstance(value, tensor) else to_tensor(value)
+
+
+def extreme(function: Callable, of_tiles: Callable) -> Callable:
+    """`max` or `min`: of known values now, else elementwise."""
+
+    def pick(*args: Any) -> Any:
+        items = tuple(args[0]) if len(args) == 1 else args
+        if not any(isinstance(x, tensor) for x in items):
+            return function(items)
+        result = items[0]
+        for x in items[1:]:
+            result = of_tiles(result, x)
+        return result
+
+    return pick
+
+
+def absolute(x: Any) -> Any:
+    return METHODS["__abs__"](x) if isinstance(x, tensor) else abs(x)
+
+
+def number(kind: type, dtype: str) -> Callable:
+    """`int`, `float`, `bool`: of values known now."""
+
+    def convert(x: Any = 0) -> Any:
+        if isinstance(x, tensor):
+            raise CompileError(
+                f"`{kind.__name__}` needs a value known at compile time, got {describe(x)}; cast "
+                f"with x.to(tl.{dtype})"
+            )
+        return kind(x)
+
+    return convert
+
+
+def is_instance(value: Any, classes: Any) -> bool:
+    """`isinstance`, for which what is known at compile time is a constexpr."""
+    kinds = classes if isinstance(classes, tuple) else (classes,)
+    if constexpr in kinds and not is_runtime(value):
+        return True
+    return isinstance(value, kinds)
+
+
+def length(x: Any) -> int:
+    if isinstance(x, tensor):
+        raise CompileError(f"a tile has no len, got {describe(x)}; use x.shape[0]")
+    return len(tuple(x) if isinstance(x, meta.range) else x)
+
+
+def show(*values: Any, sep: str = " ", end: str = "\n", **others: Any) -> None:
+    """`print`: one device_print for each run-time value, with the text before it."""
+    want(
+        not others and sep == " " and end == "\n",
+        "`print` in a kernel takes no sep, end, file or flush; use tl.device_print(prefix, value)",
+    )
+    prefix: list[str] = []
+    handles: list[Any] = []
+    for value in values:
+        if isinstance(value, tensor):
+            handles.append(value.handle)
+            continue
+        if handles:
+            emit(debug.device_print, *handles, prefix=" ".join(prefix), hex=False)
+            prefix, handles = [], []
+        prefix.append(str(value))
+    emit(debug.device_print, *handles, prefix=" ".join(prefix), hex=False)
+
+
+def text(value: Any = "") -> str:
+    if is_runtime(value):
+        raise CompileError(
+            f"`str` needs a value known at compile time, got {describe(value)}; print it with "
+            "tl.device_print"
+        )
+    return str(value)
+
+
+def stop(*args: Any, **kwargs: Any) -> None:
+    raise CompileError(f"`breakpoint` has no meaning in compiled code; {EAGER}")
+
+
+def type_of(value: Any) -> Any:
+    return value.type if isinstance(value, tensor) else type(value)
+
+
+def read_attribute(value: Any, name: str, *default: Any) -> Any:
+    return getattr(value, name, *default)
+
+
+def fold(function: Callable) -> Callable:
+    """`any`, `all`, `sorted`: of values known now."""
+
+    def apply(items: Any, **kwargs: Any) -> Any:
+        if is_runtime(tuple(items)):
+            raise CompileError(
+                f"`{function.__name__}` needs values known at compile time, got "
+                f"{describe(tuple(items))}; combine them with | and &"
+            )
+        return function(items, **kwargs)
+
+    return apply
+
+
+def total(items: Any, start: Any = 0) -> Any:
+    if isinstance(items, tensor):
+        raise CompileError("`sum` adds the items of a tuple; for a tile use tl.sum(x)")
+    return sum(items, start)
+
+
+REPLACED: dict[Any, Callable] = {
+    builtins.range: meta.range,
+    builtins.max: extreme(max, maximum),
+    builtins.min: extreme(min, minimum),
+    builtins.abs: absolute,
+    builtins.int: number(int, "int32"),
+    builtins.float: number(float, "float32"),
+    builtins.bool: number(bool, "int1"),
+    builtins.str: text,
+    builtins.isinstance: is_instance,
+    builtins.len: length,
+    builtins.print: show,
+    builtins.breakpoint: stop,
+    builtins.type: type_of,
+    builtins.getattr: read_attribute,
+    builtins.hasattr: hasattr,
+    builtins.any: fold(any),
+    builtins.all: fold(all),
+    builtins.sorted: fold(sorted),
+    builtins.sum: total,
+    builtins.tuple: lambda items=(): tuple(items),
+    builtins.list: lambda items=(): tuple(items),
+    builtins.dict: dict,
+    builtins.zip: lambda *items, strict=False: tuple(zip(*items, strict=strict)),
+    builtins.enumerate: lambda items, start=0: tuple(enumerate(items, start)),
+    builtins.reversed: lambda items: tuple(reversed(tuple(items))),
+    builtins.slice: slice,
+    functools.partial: functools.partial,
+    constexpr: lambda value: value,
+}
+
+TABLE = {ast.Call: call}

@@ -1,0 +1,283 @@
+"""Branches and returns: `if` on values of the run, conditional expressions, early returns."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tilewright.ir.inst import Block, Value
+from tilewright.ir.types import Type
+from tilewright.lang import loops
+from tilewright.lang.arithmetic import truth
+from tilewright.lang.outcome import FALL, Returned
+from tilewright.lang.source import reads
+from tilewright.lang.tensor import tensor
+from tilewright.lang.values import (
+    Undefined,
+    as_type,
+    common_type,
+    describe,
+    flatten,
+    is_scalar_leaf,
+    rebuild,
+    same_static,
+)
+from tilewright.ops.control import if_, yield_
+from tilewright.ops.math import select
+from tilewright.ops.shape import splat
+
+if TYPE_CHECKING:
+    from tilewright.lang.frontend import Frontend
+
+
+@dataclass(slots=True)
+class Side:
+    """One side of a branch: its instructions, what names hold at its end, how it ended."""
+
+    block: Block
+    names: dict[str, Any]
+    result: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """A value that depends on which side was taken: what both have, and a leaf each elsewhere."""
+
+    leaves: list[tuple[Any, Any, Type | None]]  # then, else, the type of what is yielded
+    shape: Any  # a value to rebuild
+
+
+class Disagreement(Exception):
+    """Two sides give values that are not of one type: where in the value, and what they are."""
+
+
+def branch(f: Frontend, node: ast.If, after: Callable | None = None) -> Any:
+    condition = f.expr(node.test)
+    if not isinstance(condition, tensor):
+        return f.block(node.body if condition else node.orelse, after)
+    f.at(node.test)
+    condition = scalar_condition(f, node.test, condition, "an `if`")
+    then = side(f, lambda: run_side(f, node.body, after))
+    other = side(f, lambda: run_side(f, node.orelse, after))
+    f.at(node)
+    if after is None and not then.result is other.result is FALL:
+        raise loops.leaves_branch(f, node)
+    if after is not None:
+        return merge_returns(f, node, condition, then, other)
+    merge_names(f, node, condition, then, other)
+    return FALL
+
+
+def run_side(f: Frontend, body: Sequence[ast.stmt], after: Callable | None) -> Any:
+    """One side of a branch; one that returns takes what follows the branch in."""
+    outcome = f.block(body, after)
+    if outcome is FALL and after is not None:
+        return after()
+    return outcome
+
+
+def side(f: Frontend, compile: Callable) -> Side:
+    """What `compile` does, in a block and with names of its own."""
+    names, block = f.scope.names, Block()
+    f.scope.names = dict(names)
+    f.regions += 1
+    with f.builder.inside(block):
+        result = compile()
+    f.regions -= 1
+    made = Side(block, f.scope.names, result)
+    f.scope.names = names
+    return made
+
+
+def scalar_condition(f: Frontend, node: ast.expr, value: tensor, what: str) -> tensor:
+    """A run-time condition as one boolean."""
+    if value.shape:
+        raise f.error(
+            f"{what} needs one condition, got a tile {describe(value)}; choose element by element "
+            "with tl.where or a mask, or reduce it, e.g. with tl.max(x.to(tl.int32), 0) > 0",
+            node,
+        )
+    return truth(value)
+
+
+def merge_names(f: Frontend, node: ast.If, condition: tensor, then: Side, other: Side) -> None:
+    """Names that either side assigned hold what the side taken gave them."""
+    before = f.scope.names
+    merged: dict[str, Merged] = {}
+    for name in {**then.names, **other.names}:
+        a, b = then.names.get(name), other.names.get(name)
+        if a is b and name in then.names and name in other.names:
+            before[name] = a
+        elif name not in then.names or name not in other.names:
+            before[name] = Undefined(one_sided(f, node, name in then.names))
+        elif type(a) is Undefined or type(b) is Undefined:
+            before[name] = a if type(a) is Undefined else b
+        elif f.scope.source.loads[name] == reads(node)[name] and not loops.is_carried(f, name):
+            before[name] = Undefined(f"it is local to the `if` of {line_of(f, node)}")
+        else:
+            try:
+                merged[name] = merge(name, a, b)
+            except Disagreement as error:
+                message = disagreement(f, node, name, str(error))
+                if type(before.get(name, Undefined(""))) is not Undefined:
+                    raise f.error(message, node) from None
+                before[name] = Undefined(message)
+    values = emit_if(f, condition, then.block, other.block, list(merged.values()))
+    before.update(zip(merged, values))
+
+
+def one_sided(f: Frontend, node: ast.If, in_then: bool) -> str:
+    holds = "holds" if in_then else "does not hold"
+    return (
+        f"it is assigned only where the condition of {line_of(f, node)} {holds}; give it a value "
+        "before the `if`"
+    )
+
+
+def line_of(f: Frontend, node: ast.AST) -> str:
+    return f"line {node.lineno + f.scope.source.shift}"
+
+
+def merge(path: str, a: Any, b: Any) -> Merged:
+    """Two values as one that depends on the side taken.
+
+    Raises:
+        Disagreement: where they have no common type.
+    """
+    left, right = flatten(a, path), flatten(b, path)
+    if [p for p, _ in left] != [p for p, _ in right]:
+        raise Disagreement(f"`{path}` is {describe(a)} in one case and {describe(b)} in the other")
+    leaves: list[tuple[Any, Any, Type | None]] = []
+    for (where, x), (_, y) in zip(left, right):
+        if x is y or (not isinstance(x, tensor) and same_static(x, y)):
+            leaves.append((x, y, None))
+            continue
+        kind = common_type(x, y) if is_scalar_leaf(x) and is_scalar_leaf(y) else None
+        if kind is None:
+            raise Disagreement(
+                f"`{where}` is {describe(x)} in one case and {describe(y)} in the other"
+            )
+        leaves.append((x, y, kind))
+    return Merged(leaves, a)
+
+
+def disagreement(f: Frontend, node: ast.If, name: str, what: str) -> str:
+    lines = []
+    for body in (node.body, node.orelse):
+        place = assignment_line(body, name)
+        shown = f"line {place + f.scope.source.shift}" if place else "before the `if`"
+        lines.append(shown)
+    return (
+        f"the branches disagree: {what} ({lines[0]}; {lines[1]}); cast one of them, e.g. with "
+        ".to(...), or use another name"
+    )
+
+
+def assignment_line(body: Sequence[ast.stmt], name: str) -> int | None:
+    """The last line of a body that assigns to a name."""
+    lines = [
+        inner.lineno
+        for statement in body
+        for inner in ast.walk(statement)
+        if isinstance(inner, ast.Name) and inner.id == name and isinstance(inner.ctx, ast.Store)
+    ]
+    return max(lines, default=None)
+
+
+def emit_if(
+    f: Frontend, condition: tensor, then: Block, other: Block, values: list[Merged]
+) -> list[Any]:
+    """The `if` that gives these values; a `select` where no side computes anything."""
+    chosen = [leaf for value in values for leaf in value.leaves if leaf[2] is not None]
+    pairs = [(as_type(x, kind).handle, as_type(y, kind).handle) for x, y, kind in chosen]
+    if not then.insts and not other.insts:
+        handles = [choose(f, condition.handle, x, y) for x, y in pairs]
+    else:
+        for block, position in ((then, 0), (other, 1)):
+            with f.builder.inside(block):
+                f.emit(yield_, *[pair[position] for pair in pairs])
+        kinds = [str(kind) for _, _, kind in chosen]
+        handles = f.emit(if_, condition.handle, region=(then, other), types=kinds)
+    results = iter(handles)
+    out = []
+    for value in values:
+        leaves = [x if kind is None else tensor(next(results)) for x, _, kind in value.leaves]
+        out.append(rebuild(value.shape, iter(leaves)))
+    return out
+
+
+def choose(f: Frontend, condition: Value, x: Value, y: Value) -> Value:
+    if x is y:
+        return x
+    if x.type.shape:
+        condition = f.emit(splat, condition, shape=x.type.shape)
+    return f.emit(select, condition, x, y)
+
+
+def conditional(f: Frontend, node: ast.IfExp) -> Any:
+    condition = f.expr(node.test)
+    if not isinstance(condition, tensor):
+        return f.expr(node.body if condition else node.orelse)
+    f.at(node.test)
+    condition = scalar_condition(f, node.test, condition, "a conditional expression")
+    then = side(f, lambda: f.expr(node.body))
+    other = side(f, lambda: f.expr(node.orelse))
+    f.at(node)
+    try:
+        merged = merge(ast.unparse(node), then.result, other.result)
+    except Disagreement as error:
+        raise f.error(f"the two sides disagree: {error}; cast one of them", node) from None
+    return emit_if(f, condition, then.block, other.block, [merged])[0]
+
+
+# --- returns
+
+
+def contains_return(node: ast.AST) -> bool:
+    """Whether a statement may return from the function it is in. Kept on the node."""
+    known = getattr(node, "contains_return", None)
+    if known is None:
+        known = any(
+            isinstance(child, ast.Return)
+            or (not isinstance(child, (ast.FunctionDef, ast.Lambda)) and contains_return(child))
+            for child in ast.iter_child_nodes(node)
+            if isinstance(child, (ast.stmt, ast.ExceptHandler))
+        )
+        node.contains_return = known
+    return known
+
+
+def give_back(f: Frontend, node: ast.Return) -> Returned:
+    loop = next((x for x in reversed(f.scope.loops) if x.at_run_time), None)
+    if loop is not None:
+        raise f.error(
+            f"`return` inside a {loop.kind} loop (line {loop.line}) cannot be compiled; keep the "
+            "result in a variable and return it after the loop",
+            node,
+        )
+    return Returned(None if node.value is None else f.expr(node.value), node)
+
+
+def merge_returns(f: Frontend, node: ast.If, condition: tensor, then: Side, other: Side) -> Any:
+    """What the function returns, by the side taken."""
+    for part in (then, other):
+        if not isinstance(part.result, Returned):  # break or continue out of an unrolled loop
+            raise loops.leaves_branch(f, node)
+    try:
+        merged = merge("the result", then.result.value, other.result.value)
+    except Disagreement as error:
+        lines = " and ".join(line_of(f, p.result.node or node) for p in (then, other))
+        raise f.error(
+            f"the returns of {lines} disagree: {str(error).replace('`', '')}; return one type on "
+            "every path",
+            node,
+        ) from None
+    value = emit_if(f, condition, then.block, other.block, [merged])[0]
+    return Returned(value, node)
+
+
+COMPOUND = (ast.If, ast.For, ast.While)
+STATEMENTS = {ast.If: branch, ast.Return: give_back, **loops.STATEMENTS}
+EXPRESSIONS = {ast.IfExp: conditional}

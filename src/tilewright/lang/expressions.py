@@ -1,0 +1,452 @@
+"""Expressions: operators, names, attributes, subscripts, displays and formatted strings."""
+
+from __future__ import annotations
+
+import ast
+import operator
+import types
+from typing import TYPE_CHECKING, Any
+
+from tilewright.errors import CompileError
+from tilewright.lang.arithmetic import logical_and, logical_not, logical_or
+from tilewright.lang.constexpr import constexpr
+from tilewright.lang.scope import Scope, is_constant, suggestion
+from tilewright.lang.tensor import METHODS, tensor
+from tilewright.lang.values import NUMBERS, Undefined, describe, is_runtime
+
+if TYPE_CHECKING:
+    from tilewright.lang.frontend import Frontend
+
+BINARY = {
+    ast.Add: ("+", "__add__", operator.add),
+    ast.Sub: ("-", "__sub__", operator.sub),
+    ast.Mult: ("*", "__mul__", operator.mul),
+    ast.Div: ("/", "__truediv__", operator.truediv),
+    ast.FloorDiv: ("//", "__floordiv__", operator.floordiv),
+    ast.Mod: ("%", "__mod__", operator.mod),
+    ast.Pow: ("**", "__pow__", operator.pow),
+    ast.LShift: ("<<", "__lshift__", operator.lshift),
+    ast.RShift: (">>", "__rshift__", operator.rshift),
+    ast.BitAnd: ("&", "__and__", operator.and_),
+    ast.BitOr: ("|", "__or__", operator.or_),
+    ast.BitXor: ("^", "__xor__", operator.xor),
+    ast.MatMult: ("@", "__matmul__", operator.matmul),
+}
+COMPARISONS = {
+    ast.Lt: ("<", "__lt__", operator.lt),
+    ast.LtE: ("<=", "__le__", operator.le),
+    ast.Gt: (">", "__gt__", operator.gt),
+    ast.GtE: (">=", "__ge__", operator.ge),
+    ast.Eq: ("==", "__eq__", operator.eq),
+    ast.NotEq: ("!=", "__ne__", operator.ne),
+}
+UNARY = {
+    ast.USub: ("-", "__neg__", operator.neg),
+    ast.UAdd: ("+", "__pos__", operator.pos),
+    ast.Invert: ("~", "__invert__", operator.invert),
+}
+INSTEAD = {
+    "**": "use tl.exp2 or tl.math.pow, or multiply",
+    "@": "use tl.dot",
+}
+PYTHON_ERRORS = (
+    TypeError, ValueError, ZeroDivisionError, OverflowError, IndexError, KeyError, AttributeError,
+)  # fmt: skip
+REJECTED = {
+    ast.Await: "`await` cannot be compiled",
+    ast.Yield: "`yield` cannot be compiled; give a tuple back",
+    ast.YieldFrom: "`yield` cannot be compiled; give a tuple back",
+    ast.Starred: "a starred expression has no meaning here",
+}
+
+
+def text_of(node: ast.AST) -> str:
+    """The expression as text, shortened for messages."""
+    text = ast.unparse(node)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def in_words(value: Any) -> str:
+    """A value as an f-string or a message shows it."""
+    return describe(value) if isinstance(value, tensor) else str(value)
+
+
+def unsupported(f: Frontend, node: ast.expr) -> CompileError:
+    """The error for an expression that kernels cannot contain."""
+    default = f"a {type(node).__name__} expression cannot be compiled"
+    return f.error(REJECTED.get(type(node), default), node)
+
+
+def constant(f: Frontend, node: ast.Constant) -> Any:
+    return node.value
+
+
+def name(f: Frontend, node: ast.Name) -> Any:
+    value = f.scope.names.get(node.id, Undefined)
+    if value is Undefined or type(value) is Undefined:
+        return f.scope.read(node, f.captured)
+    return value
+
+
+def display(f: Frontend, node: ast.Tuple | ast.List) -> tuple:
+    """A tuple; lists are tuples too, since nothing changes in place."""
+    out: list[Any] = []
+    for item in node.elts:
+        if isinstance(item, ast.Starred):
+            out.extend(iterate(f, item.value, f.expr(item.value)))
+        else:
+            out.append(f.expr(item))
+    return tuple(out)
+
+
+def dictionary(f: Frontend, node: ast.Dict) -> dict:
+    out: dict[Any, Any] = {}
+    for key, value in zip(node.keys, node.values):
+        if key is None:
+            out.update(f.expr(value))
+            continue
+        known = f.expr(key)
+        if is_runtime(known):
+            raise f.error(f"a key must be known at compile time, got {describe(known)}", key)
+        out[known] = f.expr(value)
+    return out
+
+
+def set_display(f: Frontend, node: ast.Set) -> frozenset:
+    items = [f.expr(item) for item in node.elts]
+    if any(is_runtime(item) for item in items):
+        raise f.error("a set can only hold values known at compile time; use a tuple", node)
+    return frozenset(items)
+
+
+def iterate(f: Frontend, node: ast.AST, value: Any) -> list[Any]:
+    """The items of something whose length is known at compile time."""
+    if isinstance(value, tensor):
+        raise f.error(f"cannot iterate over a tile, got {describe(value)}", node)
+    f.at(node)
+    try:
+        return list(value)
+    except TypeError:
+        raise f.error(f"cannot iterate over {describe(value)}", node) from None
+
+
+# --- operators
+
+
+def operate(f: Frontend, node: ast.BinOp) -> Any:
+    left = f.expr(node.left)
+    right = f.expr(node.right)
+    return binary(f, node, type(node.op), left, right)
+
+
+def binary(f: Frontend, node: ast.AST, kind: type, left: Any, right: Any) -> Any:
+    """An operator on two values: now where both are known, else by the tile's method."""
+    symbol, method, function = BINARY[kind]
+    if isinstance(left, tensor) or isinstance(right, tensor):
+        f.at(node)
+        return apply(f, node, symbol, method, left, right)
+    try:
+        return function(left, right)
+    except PYTHON_ERRORS as error:
+        raise cannot_compute(f, node, error) from error
+
+
+def apply(f: Frontend, node: ast.AST, symbol: str, method: str, *operands: Any) -> Any:
+    """The method that a tile has for an operator."""
+    function = METHODS.get(method)
+    if function is None:
+        advice = f"; {INSTEAD[symbol]}" if symbol in INSTEAD else ""
+        raise f.error(
+            f"tiles have no operator `{symbol}`, got {' and '.join(map(describe, operands))}"
+            + advice,
+            node,
+        )
+    for x in operands:
+        if not isinstance(x, tensor) and type(x) not in NUMBERS:
+            raise wrong_operand(f, node, symbol, operands, x)
+    return function(*operands)
+
+
+def wrong_operand(
+    f: Frontend, node: ast.AST, symbol: str, operands: tuple, wrong: Any
+) -> CompileError:
+    shown = f" {symbol} ".join(map(describe, operands))
+    if wrong is None:
+        advice = "; an argument that may be None must be tested with `is None` first"
+    elif isinstance(wrong, tuple):
+        advice = "; take an element of the tuple"
+    else:
+        advice = "; both must be tiles or numbers"
+    return f.error(f"cannot compute {shown}{advice}", node)
+
+
+def cannot_compute(f: Frontend, node: ast.AST, error: Exception) -> CompileError:
+    """A Python error of an expression that was computed at compile time."""
+    reason = f"no key {error}" if isinstance(error, KeyError) else str(error)
+    return f.error(f"cannot compute `{text_of(node)}` at compile time: {reason}", node)
+
+
+def negate(f: Frontend, node: ast.UnaryOp) -> Any:
+    value = f.expr(node.operand)
+    if type(node.op) is ast.Not:
+        if isinstance(value, tensor):
+            f.at(node)
+            return logical_not(value)
+        return not value
+    symbol, method, function = UNARY[type(node.op)]
+    if isinstance(value, tensor):
+        f.at(node)
+        return apply(f, node, symbol, method, value)
+    try:
+        return function(value)
+    except PYTHON_ERRORS as error:
+        raise cannot_compute(f, node, error) from error
+
+
+def combine(f: Frontend, node: ast.BoolOp) -> Any:
+    """`and`, `or`: short cuts where a side is known; elementwise on tiles."""
+    both = type(node.op) is ast.And
+    result = f.expr(node.values[0])
+    for part in node.values[1:]:
+        if not isinstance(result, tensor):
+            if bool(result) is not both:
+                return result
+            result = f.expr(part)
+            continue
+        other = f.expr(part)
+        if not isinstance(other, tensor):
+            if type(other) not in NUMBERS:
+                raise f.error(
+                    f"`{'and' if both else 'or'}` needs conditions, got {describe(result)} and "
+                    f"{describe(other)}",
+                    part,
+                )
+            other = bool(other)
+        f.at(node)
+        result = logical_and(result, other) if both else logical_or(result, other)
+    return result
+
+
+def compare(f: Frontend, node: ast.Compare) -> Any:
+    left = f.expr(node.left)
+    result: Any = True
+    for position, (kind, right_node) in enumerate(zip(node.ops, node.comparators)):
+        right = f.expr(right_node)
+        one = compare_two(f, node, type(kind), left, right)
+        if position == 0:
+            result = one
+        elif isinstance(result, tensor) or isinstance(one, tensor):
+            f.at(node)
+            result = logical_and(result, one)
+        else:
+            result = result and one
+        left = right
+    return result
+
+
+def compare_two(f: Frontend, node: ast.Compare, kind: type, left: Any, right: Any) -> Any:
+    if kind is ast.Is:
+        return left is right or (type(left) in NUMBERS and same_number(left, right))
+    if kind is ast.IsNot:
+        return not (left is right or (type(left) in NUMBERS and same_number(left, right)))
+    if kind in (ast.In, ast.NotIn):
+        return contains(f, node, left, right) is (kind is ast.In)
+    symbol, method, function = COMPARISONS[kind]
+    if isinstance(left, tensor) or isinstance(right, tensor):
+        f.at(node)
+        return apply(f, node, symbol, method, left, right)
+    try:
+        return function(left, right)
+    except PYTHON_ERRORS as error:
+        raise cannot_compute(f, node, error) from error
+
+
+def same_number(left: Any, right: Any) -> bool:
+    """`is` on numbers: Python does not promise one object for one value, so the value counts."""
+    return type(left) is type(right) and left == right
+
+
+def contains(f: Frontend, node: ast.Compare, item: Any, container: Any) -> bool:
+    if is_runtime(item) or isinstance(container, tensor):
+        raise f.error(
+            "`in` needs values known at compile time, got "
+            f"{describe(item)} in {describe(container)}; compare with == and combine with |",
+            node,
+        )
+    try:
+        return item in container
+    except PYTHON_ERRORS as error:
+        raise cannot_compute(f, node, error) from error
+
+
+# --- parts of values
+
+
+def attribute(f: Frontend, node: ast.Attribute) -> Any:
+    base = f.expr(node.value)
+    if isinstance(base, tensor):
+        f.at(node)
+    try:
+        value = getattr(base, node.attr)
+    except AttributeError:
+        if node.attr == "value" and not isinstance(base, tensor):
+            return base  # of a constexpr, which arrives unwrapped
+        raise no_attribute(f, node, base) from None
+    kind = type(value)
+    if kind is constexpr:
+        value = value.value
+    if isinstance(base, types.ModuleType):
+        value = module_value(f, node, base, value)
+    return value
+
+
+def module_value(f: Frontend, node: ast.Attribute, module: types.ModuleType, value: Any) -> Any:
+    """What a kernel reads from a module; constants are noted for the cache key."""
+    if type(value) in (*NUMBERS, str, tuple):
+        f.captured[f"{module.__name__}.{node.attr}"] = value
+    elif not is_constant(value):
+        raise f.error(
+            f"the kernel reads `{text_of(node)}`, which is a {type(value).__name__}: it can change "
+            "after the kernel is compiled; pass what the kernel needs of it as arguments",
+            node,
+        )
+    return value
+
+
+def no_attribute(f: Frontend, node: ast.Attribute, base: Any) -> CompileError:
+    if isinstance(base, tensor):
+        known = [*METHODS, "dtype", "shape", "type", "T", "ndim", "numel"]
+        what = f"tiles have no attribute `{node.attr}`, got {describe(base)}"
+        known = [k for k in known if not k.startswith("_")]
+    else:
+        known = dir(base)
+        owner = text_of(node.value)
+        what = f"`{owner}` has no attribute `{node.attr}`"
+        if not isinstance(base, types.ModuleType):
+            what += f"; it is {describe(base)}"
+    return f.error(what + suggestion(node.attr, known), node)
+
+
+def subscript(f: Frontend, node: ast.Subscript) -> Any:
+    base = f.expr(node.value)
+    index = f.expr(node.slice)
+    f.at(node)
+    if isinstance(base, tensor):
+        if any(isinstance(i, tensor) for i in (index if isinstance(index, tuple) else (index,))):
+            raise f.error(
+                f"a tile cannot be indexed by run-time values, got {describe(base)}; load what is "
+                "needed with pointers, or use tl.gather",
+                node,
+            )
+        return METHODS["__getitem__"](base, index)
+    if isinstance(index, tensor):
+        raise f.error(
+            f"the index of {describe(base)} must be known at compile time, got {describe(index)}; "
+            "use tl.static_range for the loop",
+            node.slice,
+        )
+    try:
+        value = base[index]
+    except PYTHON_ERRORS as error:
+        raise cannot_compute(f, node, error) from error
+    return value.value if isinstance(value, constexpr) else value
+
+
+def slice_of(f: Frontend, node: ast.Slice) -> slice:
+    parts = [None if p is None else f.expr(p) for p in (node.lower, node.upper, node.step)]
+    for part, where in zip(parts, (node.lower, node.upper, node.step)):
+        if isinstance(part, tensor):
+            raise f.error(
+                f"the bounds of a slice must be known at compile time, got {describe(part)}", where
+            )
+    return slice(*parts)
+
+
+# --- the rest
+
+
+def formatted(f: Frontend, node: ast.JoinedStr) -> str:
+    return "".join(str(f.expr(part)) for part in node.values)
+
+
+def formatted_value(f: Frontend, node: ast.FormattedValue) -> str:
+    value = f.expr(node.value)
+    if is_runtime(value):
+        raise f.error(
+            f"`{text_of(node.value)}` is only known when the kernel runs, got {describe(value)}; "
+            "print it with tl.device_print",
+            node.value,
+        )
+    spec = f.expr(node.format_spec) if node.format_spec is not None else ""
+    convert = {ord("r"): repr, ord("s"): str, ord("a"): ascii}.get(node.conversion)
+    try:
+        return format(convert(value) if convert else value, spec)
+    except PYTHON_ERRORS as error:
+        raise cannot_compute(f, node.value, error) from error
+
+
+def walrus(f: Frontend, node: ast.NamedExpr) -> Any:
+    value = f.expr(node.value)
+    f.scope.names[node.target.id] = value
+    return value
+
+
+def comprehension(f: Frontend, node: ast.ListComp | ast.GeneratorExp) -> tuple:
+    """A tuple of the results; what is iterated over must have a length known now."""
+    out: list[Any] = []
+    outer = f.scope
+    f.scope = Scope(outer.name, outer.source, {}, outer.fn, outer, outer.caller, outer.depth)
+    try:
+        generate(f, node, 0, out)
+    finally:
+        f.scope = outer
+    return tuple(out)
+
+
+def generate(f: Frontend, node: ast.ListComp | ast.GeneratorExp, depth: int, out: list) -> None:
+    if depth == len(node.generators):
+        out.append(f.expr(node.elt))
+        return
+    part = node.generators[depth]
+    for item in iterate(f, part.iter, f.expr(part.iter)):
+        assign_targets(f, part.target, item)
+        conditions = [f.expr(test) for test in part.ifs]
+        for test, verdict in zip(part.ifs, conditions):
+            if isinstance(verdict, tensor):
+                raise f.error(
+                    "the condition of a comprehension must be known at compile time, got "
+                    f"{describe(verdict)}",
+                    test,
+                )
+        if all(conditions):
+            generate(f, node, depth + 1, out)
+
+
+def assign_targets(f: Frontend, target: ast.expr, item: Any) -> None:
+    if isinstance(target, ast.Name):
+        f.scope.names[target.id] = item
+        return
+    for part, value in zip(target.elts, iterate(f, target, item), strict=True):
+        assign_targets(f, part, value)
+
+
+TABLE = {
+    ast.Constant: constant,
+    ast.Name: name,
+    ast.Tuple: display,
+    ast.List: display,
+    ast.Dict: dictionary,
+    ast.Set: set_display,
+    ast.BinOp: operate,
+    ast.UnaryOp: negate,
+    ast.BoolOp: combine,
+    ast.Compare: compare,
+    ast.Attribute: attribute,
+    ast.Subscript: subscript,
+    ast.Slice: slice_of,
+    ast.JoinedStr: formatted,
+    ast.FormattedValue: formatted_value,
+    ast.NamedExpr: walrus,
+    ast.ListComp: comprehension,
+    ast.GeneratorExp: comprehension,
+}

@@ -1,0 +1,211 @@
+"""Compile a jit function: its syntax tree, run on tensors that hold IR values, gives a Kernel."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from tilewright.errors import CompileError, Loc
+from tilewright.ir.inst import Block, Builder, Kernel, Param, Value
+from tilewright.ir.op import running
+from tilewright.ir.types import Type
+from tilewright.lang import calls, control, expressions, inline, statements
+from tilewright.lang.constexpr import unwrap
+from tilewright.lang.jit import JITCallable
+from tilewright.lang.outcome import FALL, NOTHING, Returned
+from tilewright.lang.scope import Scope
+from tilewright.lang.tensor import tensor
+from tilewright.lang.values import flatten
+from tilewright.ops.control import yield_
+from tilewright.ops.shape import constant
+
+EXPRESSIONS = expressions.TABLE | calls.TABLE | control.EXPRESSIONS | inline.EXPRESSIONS
+STATEMENTS = statements.TABLE | control.STATEMENTS | inline.STATEMENTS
+RECURSION = 5_000  # Python frames; 100 inlined calls inside nested statements need about 2000
+
+
+class Frontend:
+    """The machine of compiled kernels: it records ops, and gives meaning to syntax.
+
+    What can be computed now is computed now; the rest becomes instructions of the builder.
+    """
+
+    def __init__(self, options: dict[str, Any]):
+        self.builder = Builder()
+        self.builder.region_builder = self.region
+        self.emit = self.builder.emit
+        self.options = options
+        self.debug = bool(options.get("debug", False))
+        self.scope: Scope = None  # set before anything is compiled
+        self.regions = 0  # how many regions of the IR stand around this point
+        self.captured: dict[str, Any] = {}
+        self.sources: dict[str, str] = {}
+
+    # --- syntax
+
+    def expr(self, node: ast.expr) -> Any:
+        """What an expression gives: a tensor, or a Python value known now."""
+        visit = EXPRESSIONS.get(type(node))
+        if visit is None:
+            raise expressions.unsupported(self, node)
+        return visit(self, node)
+
+    def block(self, body: Sequence[ast.stmt], rest: Callable | None = None) -> Any:
+        """Compile statements; how control left them: an outcome
+
+        `rest` compiles what follows the block up to the end of the function. A branch that returns
+        takes it into its other side, and then the outcome is `Returned`.
+        """
+        for position, node in enumerate(body):
+            try:
+                outcome = self.statement(body, position, node, rest)
+            except CompileError as error:
+                if error.loc is None:
+                    error.loc = self.builder.loc
+                raise
+            if outcome is not FALL:
+                return outcome
+        return FALL
+
+    def statement(self, body: Sequence, position: int, node: ast.stmt, rest: Callable | None):
+        visit = STATEMENTS.get(type(node))
+        if visit is None:
+            raise statements.unsupported(self, node)
+        if type(node) not in control.COMPOUND or not control.contains_return(node):
+            outcome = visit(self, node)
+            return FALL if outcome is None else outcome
+
+        def after() -> Any:
+            outcome = self.block(body[position + 1 :], rest)
+            if outcome is not FALL:
+                return outcome
+            return NOTHING if rest is None else rest()
+
+        return visit(self, node, after)
+
+    def at(self, node: ast.AST) -> None:
+        """What happens next belongs to this node."""
+        self.builder.loc = self.scope.loc(node)
+
+    def error(self, message: str, node: ast.AST) -> CompileError:
+        return CompileError(message, self.scope.loc(node))
+
+    # --- the machine
+
+    def call(self, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """A jit function called by a function of the language."""
+        return inline.call(self, function, [unwrap(a) for a in args], unwrap_all(kwargs))
+
+    def region(self, function: Callable, types: list[Type]) -> Block:
+        """A block that gives what a function of tensors gives for its parameters."""
+        block = Block()
+        params = [tensor(block.add_param(kind)) for kind in types]
+        loc = self.builder.loc
+        with self.builder.inside(block):
+            self.regions += 1
+            result = calls.call_object(self, function, params, {})
+            leaves = [leaf for _, leaf in flatten(result)]
+            handles = [calls.as_tensor(leaf).handle for leaf in leaves]
+            self.builder.loc = loc
+            self.emit(yield_, *handles)
+            self.regions -= 1
+        return block
+
+    def concrete(self, handle: Value, purpose: str) -> Any:
+        raise CompileError(
+            f"a value of type {handle.type} is only known when the kernel runs and cannot be "
+            f"{purpose}; pass it as a tl.constexpr argument, or step through the kernel with "
+            "TILEWRIGHT_TARGET=eager"
+        )
+
+    def show(self, handle: Value) -> str:
+        return f"<{handle.type}>"
+
+    def iterate(self, *bounds: tensor) -> Iterator[int]:
+        """The numbers of a range outside a `for` statement, e.g. in a comprehension."""
+        insts = [x.handle.inst for x in bounds]
+        if any(inst is None or inst.op is not constant for inst in insts):
+            raise CompileError(
+                "the bounds of a range must be known at compile time here; only a `for` "
+                "statement can count to a value that is known when the kernel runs"
+            )
+        return iter(range(*[inst.attrs["value"] for inst in insts]))
+
+
+def unwrap_all(kwargs: dict[str, Any]) -> dict[str, Any]:
+    return {name: unwrap(value) for name, value in kwargs.items()}
+
+
+def build_kernel(
+    jit: JITCallable,
+    types: dict[str, Any],
+    constants: dict[str, Any],
+    facts: dict[str, int] | None = None,
+    *,
+    options: dict[str, Any] | None = None,
+) -> Kernel:
+    """The kernel for parameters of these types and constants of these values.
+
+    Args:
+        types: For each run-time parameter its type; for a tuple a tuple of types and constants,
+            whose types become parameters named `x.0`, `x.1`, ...
+        constants: The values of the others; what is in neither has its default.
+        facts: By name, what every argument (an address, or a number) is a multiple of.
+        options: `debug` compiles `device_assert` in.
+
+    Raises:
+        CompileError: with the place in the user's source that is at fault.
+    """
+    frontend = Frontend(options or {})
+    source = jit.source
+    params: list[Param] = []
+    names: dict[str, Any] = {}
+    facts = facts or {}
+
+    def argument(name: str, kind: Any) -> Any:
+        if isinstance(kind, Type):
+            params.append(Param(name, kind, facts.get(name, 1)))
+            return tensor(frontend.builder.block.add_param(kind))
+        if isinstance(kind, tuple):
+            items = [argument(f"{name}.{i}", k) for i, k in enumerate(kind)]
+            return type(kind)(*items) if hasattr(kind, "_fields") else tuple(items)
+        return unwrap(kind)
+
+    for name in jit.arg_names:
+        if name in types:
+            names[name] = argument(name, types[name])
+        elif name in constants:
+            names[name] = unwrap(constants[name])
+    loc = source.loc(source.node, jit.__name__)
+    inline.fill_defaults(jit, names, loc)
+    frontend.sources[inline.full_name(jit)] = source.text
+    frontend.scope = Scope(jit.__name__, source, names, jit.fn)
+    body = frontend.builder.block
+    with running(frontend), deep_recursion():
+        run_kernel(frontend, source.node, loc)
+    meta = {"name": jit.__name__, "globals": frontend.captured, "sources": frontend.sources}
+    return Kernel(jit.__name__, params, body, loc, meta)
+
+
+def run_kernel(frontend: Frontend, node: ast.AST, loc: Loc) -> None:
+    try:
+        outcome = frontend.block(node.body)
+    except RecursionError as error:
+        raise CompileError("the kernel is nested too deeply to be compiled", loc) from error
+    if isinstance(outcome, Returned) and outcome.value is not None:
+        raise frontend.error(
+            "a kernel cannot return a value; store it through a pointer argument", outcome.node
+        )
+
+
+class deep_recursion:
+    """Within, Python may recurse as deep as nested kernels need."""
+
+    def __enter__(self) -> None:
+        self.before = sys.getrecursionlimit()
+        sys.setrecursionlimit(max(self.before, RECURSION))
+
+    def __exit__(self, *exc: Any) -> None:
+        sys.setrecursionlimit(self.before)

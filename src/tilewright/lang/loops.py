@@ -1,0 +1,467 @@
+"""Loops: run-time `for` and `while` as regions that carry variables, unrolled ones written out."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tilewright.errors import CompileError
+from tilewright.ir.inst import Block, Value, walk
+from tilewright.ir.types import Type
+from tilewright.lang import meta
+from tilewright.lang.arithmetic import truth
+from tilewright.lang.assigned import assigned_names
+from tilewright.lang.expressions import iterate, text_of
+from tilewright.lang.outcome import BREAK, CONTINUE, FALL, Mark
+from tilewright.lang.promote import scalar_dtype
+from tilewright.lang.statements import store
+from tilewright.lang.tensor import tensor
+from tilewright.lang.values import (
+    NUMBERS,
+    Undefined,
+    as_type,
+    common_type,
+    describe,
+    fits,
+    flatten,
+    is_scalar_leaf,
+    rebuild,
+    same_static,
+)
+from tilewright.ops.control import for_, while_, yield_
+from tilewright.ops.math import add, sub
+
+if TYPE_CHECKING:
+    from tilewright.lang.frontend import Frontend
+
+HINTS = (
+    "num_stages", "loop_unroll_factor", "disallow_acc_multi_buffer", "flatten", "warp_specialize",
+    "disable_licm",
+)  # fmt: skip
+FIXED_POINT = 4  # a number may change its type once for each of bool, int, wider int, float
+
+
+@dataclass(slots=True)
+class Loop:
+    """A loop around the statements that are being compiled."""
+
+    kind: str
+    line: int
+    at_run_time: bool
+    regions: int  # around its body
+    names: frozenset[str] = field(default_factory=frozenset)  # what a run-time one carries
+
+
+def is_carried(f: Frontend, name: str) -> bool:
+    """Whether a loop takes the name's value into its next turn."""
+    return any(not loop.at_run_time or name in loop.names for loop in f.scope.loops)
+
+
+class TypeChange(Exception):
+    """A carried variable must start with another type; `types` are all of them anew."""
+
+    def __init__(self, types: list[Type | None]):
+        self.types = types
+
+
+class Carried:
+    """The variables that each turn of a loop hands to the next."""
+
+    def __init__(self, f: Frontend, node: ast.For | ast.While, names: list[str]):
+        self.f = f
+        self.node = node
+        self.names = names
+        self.values = [f.scope.names[name] for name in names]
+        pairs = [p for n, v in zip(names, self.values) for p in flatten(v, n)]
+        self.paths = [path for path, _ in pairs]
+        self.leaves = [leaf for _, leaf in pairs]
+        self.types = [first_type(path, leaf) for path, leaf in pairs]
+
+    def enter(self, params: Sequence[Value]) -> None:
+        """Let the names hold the parameters of a block."""
+        tensors = iter(params)
+        leaves = iter(
+            leaf if kind is None else tensor(next(tensors))
+            for leaf, kind in zip(self.leaves, self.types)
+        )
+        for name, value in zip(self.names, self.values):
+            self.f.scope.names[name] = rebuild(value, leaves)
+
+    def add_params(self, block: Block) -> list[Value]:
+        return [block.add_param(kind) for kind in self.types if kind is not None]
+
+    def initial(self) -> list[Value]:
+        """What the variables hold before the loop, as values of the types that they are given."""
+        return [
+            as_type(leaf, kind).handle
+            for leaf, kind in zip(self.leaves, self.types)
+            if kind is not None
+        ]
+
+    def after_turn(self) -> list[Any]:
+        """The leaves at the end of the body that become the next turn's.
+
+        Raises:
+            TypeChange: when numbers must start with other types.
+            CompileError: when a variable changes its type.
+        """
+        names = self.f.scope.names
+        found: list[Any] = []
+        for name, value in zip(self.names, self.values):
+            now = names.get(name)
+            if type(now) is Undefined:
+                self.f.scope.read(ast.copy_location(ast.Name(name, ast.Load()), self.node), {})
+            pairs, before = flatten(now, name), flatten(value, name)
+            if [p for p, _ in pairs] != [p for p, _ in before]:
+                raise self.changed(name, describe(value), describe(now))
+            found += [leaf for _, leaf in pairs]
+        types = [self.settle(i, leaf) for i, leaf in enumerate(found)]
+        if types != self.types:
+            raise TypeChange(types)
+        return [leaf for leaf, kind in zip(found, types) if kind is not None]
+
+    def settle(self, position: int, after: Any) -> Type | None:
+        """The type that a leaf must have in every turn."""
+        before, kind = self.leaves[position], self.types[position]
+        path = self.paths[position]
+        if kind is None:
+            if not isinstance(after, tensor) and same_static(before, after):
+                return None
+            both = is_scalar_leaf(before) and is_scalar_leaf(after)
+            found = common_type(before, after) if both else None
+            if found is None:
+                raise self.changed(path, describe(before), describe(after))
+            return found
+        if isinstance(after, tensor):
+            found = after.handle.type
+            if found == kind:
+                return kind
+            if type(before) in NUMBERS and not found.shape and fits(before, found.dtype):
+                return found
+            raise self.changed(path, describe(before), describe(after))
+        if not is_scalar_leaf(after) or kind.shape:
+            raise self.changed(path, describe(before), describe(after))
+        if fits(after, kind.dtype):
+            return kind
+        wider = Type(scalar_dtype(after))
+        if type(before) in NUMBERS and fits(before, wider.dtype):
+            return wider
+        raise self.changed(path, describe(before), describe(after))
+
+    def changed(self, path: str, before: str, after: str) -> CompileError:
+        line = last_assignment(self.node.body, path.split("[")[0].split(".")[0])
+        where = f" (line {line + self.f.scope.source.shift})" if line else ""
+        return self.f.error(
+            f"`{path}` must keep its type in a loop: {before} before, {after} after the first "
+            f"turn{where}; {advice(path, before, after)}",
+            self.node,
+        )
+
+
+def advice(path: str, before: str, after: str) -> str:
+    """How to give a carried variable one type."""
+    if "[" in after and before.startswith("the number"):
+        kind, shape = after.split("[", 1)
+        return f"start with {path} = tl.full([{shape}, {before.split()[-1]}, dtype=...) of {kind}"
+    if before[:1].isalpha() and "[" in before and "[" in after:
+        shapes = before.split("[", 1)[1] != after.split("[", 1)[1]
+        if shapes:
+            return "use another name for what has another shape"
+    return "start with a value of the later type, or cast at the end with .to(...)"
+
+
+def last_assignment(body: Sequence[ast.stmt], name: str) -> int | None:
+    lines = [
+        inner.lineno
+        for statement in body
+        for inner in ast.walk(statement)
+        if isinstance(inner, ast.Name) and inner.id == name and isinstance(inner.ctx, ast.Store)
+    ]
+    return max(lines, default=None)
+
+
+def first_type(path: str, leaf: Any) -> Type | None:
+    """The type that a leaf is carried in, None for one that stays known at compile time.
+
+    A number inside a tuple or a record counts as one that stays, such as the shape of a block
+    pointer, until a turn changes it.
+    """
+    if isinstance(leaf, tensor):
+        return leaf.handle.type
+    return Type(scalar_dtype(leaf)) if type(leaf) in NUMBERS and path.isidentifier() else None
+
+
+def carry(f: Frontend, node: ast.For | ast.While, loop: Loop, turn: Callable) -> Any:
+    """Compile a loop; `turn(carried)` gives its blocks and the leaves after a turn.
+
+    A number that turns out to change its type starts with that type, and the body is compiled
+    again. Gives the carried variables, the blocks and the leaves of the turn that counts.
+    """
+    outer = f.scope.names
+    assigned, fixed = assigned_names(f, node)
+    names = [n for n in assigned if n not in fixed and type(outer.get(n, MISSING)) not in UNKNOWN]
+    carried = Carried(f, node, names)
+    loop.names = frozenset(names)
+    for _ in range(FIXED_POINT):
+        f.scope.names = dict(outer)
+        f.scope.loops.append(loop)
+        f.regions += 1
+        try:
+            blocks, leaves = turn(carried)
+        except TypeChange as change:
+            carried.types = change.types
+            continue
+        finally:
+            f.regions -= 1
+            f.scope.loops.pop()
+            inside, f.scope.names = f.scope.names, outer
+        forget(f, node, inside, names)
+        return carried, blocks, leaves
+    raise f.error("the types of the loop's variables do not settle; cast them with .to(...)", node)
+
+
+MISSING = Undefined("")
+UNKNOWN = (Undefined,)
+
+
+def forget(f: Frontend, node: ast.AST, inside: dict[str, Any], carried: Sequence[str]) -> None:
+    """Names that only the body knows have no value after the loop."""
+    line = node.lineno + f.scope.source.shift
+    outer = f.scope.names
+    for name, value in inside.items():
+        if name not in carried and outer.get(name, MISSING) is not value:
+            outer[name] = Undefined(
+                f"it is assigned only inside the loop of line {line}, which may run no turn; give "
+                "it a value before the loop"
+            )
+
+
+def finish(f: Frontend, carried: Carried, results: Sequence[Value], same: set[int]) -> None:
+    """Let the names hold what the loop gives; what no turn changed is what it was."""
+    given = iter(results)
+    leaves: list[Any] = []
+    position = 0
+    for leaf, kind in zip(carried.leaves, carried.types):
+        if kind is None:
+            leaves.append(leaf)
+            continue
+        leaves.append(leaf if position in same else tensor(next(given)))
+        position += 1
+    stream = iter(leaves)
+    for name, value in zip(carried.names, carried.values):
+        f.scope.names[name] = rebuild(value, stream)
+
+
+# --- for
+
+
+def loop_for(f: Frontend, node: ast.For, after: Callable | None = None) -> Any:
+    subject = f.expr(node.iter)
+    if isinstance(subject, meta.range):
+        count(f, node, subject)
+        return f.block(node.orelse, after)
+    return unroll(f, node, iterate(f, node.iter, subject), after)
+
+
+def count(f: Frontend, node: ast.For, subject: meta.range) -> None:
+    """A loop that the kernel runs: the op `for`."""
+    if not isinstance(node.target, ast.Name):
+        raise f.error(
+            f"a loop over range counts with one name, got `{text_of(node.target)}`", node.target
+        )
+    f.at(node.iter)
+    backwards = isinstance(subject.step, int) and subject.step < 0
+    if isinstance(subject.step, int) and subject.step == 0:
+        raise f.error("the step of a loop cannot be 0", node.iter)
+    if backwards:
+        low, high, step = meta.loop_bounds(subject.end, subject.start, -subject.step)
+    else:
+        low, high, step = meta.loop_bounds(subject.start, subject.end, subject.step)
+    loop = Loop("for", f.scope.loc(node).line, True, f.regions + 1)
+
+    def turn(carried: Carried) -> tuple[Block, list[Any]]:
+        block = Block()
+        index = block.add_param(low.handle.type)
+        with f.builder.inside(block):
+            if backwards:  # from high down: high + low - index, where low is the end
+                total = f.emit(add, low.handle, high.handle)
+                index = f.emit(sub, total, index)
+            carried.enter(carried.add_params(block))
+            f.scope.names[node.target.id] = tensor(index)
+            run_body(f, node)
+            return block, carried.after_turn()
+
+    carried, block, leaves = carry(f, node, loop, turn)
+    f.at(node)
+    initial = carried.initial()
+    same = drop_unchanged(carried, [(block, 1)], initial, leaves)
+    close(f, carried, block, leaves, same)
+    hints = {h: v for h in HINTS if (v := getattr(subject, h, None))}
+    f.at(node)
+    kept = [x for i, x in enumerate(initial) if i not in same]
+    results = f.emit(for_, low.handle, high.handle, step.handle, *kept, region=block, **hints)
+    finish(f, carried, results, same)
+
+
+def run_body(f: Frontend, node: ast.For | ast.While) -> None:
+    outcome = f.block(node.body)
+    if isinstance(outcome, Mark) and outcome is not FALL:
+        raise f.error("`break` and `continue` cannot end a run-time loop", node)
+
+
+def close(f: Frontend, carried: Carried, block: Block, leaves: Sequence[Any], same: set[int]):
+    """End the body's block with what it hands on."""
+    kinds = [kind for kind in carried.types if kind is not None]
+    pairs = [p for i, p in enumerate(zip(leaves, kinds)) if i not in same]
+    f.at(carried.node)
+    with f.builder.inside(block):
+        f.emit(yield_, *[as_type(leaf, kind).handle for leaf, kind in pairs])
+
+
+def drop_unchanged(
+    carried: Carried, blocks: Sequence[tuple[Block, int]], initial: list[Value], leaves: list[Any]
+) -> set[int]:
+    """Carried variables that no turn changes become what they were before; their positions.
+
+    Each block comes with the number of its parameters before the carried ones; the last is the
+    one whose end gives `leaves`.
+    """
+    last, offset = blocks[-1]
+    same = {
+        i
+        for i, leaf in enumerate(leaves)
+        if isinstance(leaf, tensor) and leaf.handle is last.params[offset + i]
+    }
+    if not same:
+        return same
+    for block, offset in blocks:
+        names = {block.params[offset + i]: initial[i] for i in same}
+        for inst in walk(block):
+            if any(x in names for x in inst.operands):
+                inst.operands = tuple(names.get(x, x) for x in inst.operands)
+        block.params[:] = [p for p in block.params if p not in names]
+        for leaf in leaves:
+            if isinstance(leaf, tensor):
+                leaf.handle = names.get(leaf.handle, leaf.handle)
+    return same
+
+
+# --- while
+
+
+def loop_while(f: Frontend, node: ast.While, after: Callable | None = None) -> Any:
+    loop = Loop("while", f.scope.loc(node).line, True, f.regions + 1)
+    holds: list[Any] = []
+    if any(isinstance(inner, ast.NamedExpr) for inner in ast.walk(node.test)):
+        raise f.error("assign in the body of a `while`, not in its condition", node.test)
+
+    def turn(carried: Carried) -> tuple[tuple[Block, Block], list[Any]]:
+        test, body = Block(), Block()
+        with f.builder.inside(test):
+            carried.enter(carried.add_params(test))
+            holds[:] = [f.expr(node.test)]
+            if isinstance(holds[0], tensor):
+                f.at(node.test)
+                f.emit(yield_, check_condition(f, node.test, holds[0]).handle)
+        if not isinstance(holds[0], tensor):
+            return (test, body), []
+        with f.builder.inside(body):
+            carried.enter(carried.add_params(body))
+            run_body(f, node)
+            return (test, body), carried.after_turn()
+
+    carried, (test, body), leaves = carry(f, node, loop, turn)
+    if not isinstance(holds[0], tensor):
+        return known_condition(f, node, holds[0], after)
+    f.at(node)
+    initial = carried.initial()
+    same = drop_unchanged(carried, [(test, 0), (body, 0)], initial, leaves)
+    close(f, carried, body, leaves, same)
+    f.at(node)
+    kept = [x for i, x in enumerate(initial) if i not in same]
+    finish(f, carried, f.emit(while_, *kept, region=(test, body)), same)
+    return f.block(node.orelse, after)
+
+
+def check_condition(f: Frontend, node: ast.expr, value: tensor) -> tensor:
+    if value.shape:
+        raise f.error(
+            f"a `while` needs one condition, got a tile {describe(value)}; reduce it, e.g. with "
+            "tl.max(x.to(tl.int32), 0) > 0",
+            node,
+        )
+    return truth(value)
+
+
+def known_condition(f: Frontend, node: ast.While, holds: Any, after: Callable | None) -> Any:
+    """A `while` whose condition no turn changes: it never runs, or for ever."""
+    if holds:
+        raise f.error(
+            f"this loop never ends: no turn changes `{text_of(node.test)}`, which is "
+            f"{describe(holds)}; loop while a variable that the body assigns holds",
+            node.test,
+        )
+    return f.block(node.orelse, after)
+
+
+# --- loops written out
+
+
+def unroll(f: Frontend, node: ast.For, items: list[Any], after: Callable | None) -> Any:
+    """The body once for each item, known now."""
+    loop = Loop("for", f.scope.loc(node).line, False, f.regions)
+
+    def turns(first: int) -> Any:
+        for position in range(first, len(items)):
+            store(f, node.target, items[position])
+            rest = None if after is None else (lambda p=position: follow(p + 1))
+            f.scope.loops.append(loop)
+            try:
+                outcome = f.block(node.body, rest)
+            finally:
+                f.scope.loops.pop()
+            if outcome is BREAK:
+                return FALL
+            if outcome is not FALL and outcome is not CONTINUE:
+                return outcome
+        return f.block(node.orelse, after)
+
+    def follow(first: int) -> Any:
+        outcome = turns(first)
+        return after() if outcome is FALL else outcome
+
+    return turns(0)
+
+
+def leave(f: Frontend, node: ast.Break | ast.Continue) -> Mark:
+    """`break`, `continue`: of a loop that is written out, under conditions known now."""
+    word = "break" if isinstance(node, ast.Break) else "continue"
+    loop = f.scope.loops[-1]
+    if loop.at_run_time:
+        instead = "use `while` with the condition" if word == "break" else "put the rest under `if`"
+        raise f.error(
+            f"`{word}` in a {loop.kind} loop that the kernel runs cannot be compiled; {instead}, "
+            "or count with tl.static_range and a condition known at compile time",
+            node,
+        )
+    if f.regions != loop.regions:
+        raise f.error(
+            f"`{word}` under a condition that is only known when the kernel runs cannot be "
+            "compiled; put the rest of the loop's body under `if`",
+            node,
+        )
+    return BREAK if word == "break" else CONTINUE
+
+
+def leaves_branch(f: Frontend, node: ast.AST) -> CompileError:
+    return f.error("a branch cannot leave a loop", node)
+
+
+STATEMENTS = {
+    ast.For: loop_for,
+    ast.While: loop_while,
+    ast.Break: leave,
+    ast.Continue: leave,
+}

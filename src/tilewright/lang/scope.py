@@ -1,0 +1,169 @@
+"""The names of a function that is being compiled: its locals, closure, globals, and builtins."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import difflib
+import enum
+import functools
+import types
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tilewright.errors import CompileError, Loc
+from tilewright.ir.op import Op
+from tilewright.ir.types import DType, Type
+from tilewright.lang.constexpr import constexpr, constexpr_function
+from tilewright.lang.jit import JITCallable
+from tilewright.lang.source import Source
+from tilewright.lang.tensor import tensor
+from tilewright.lang.values import Undefined
+
+BUILTINS = {
+    name: getattr(builtins, name)
+    for name in (
+        "range", "len", "min", "max", "abs", "int", "float", "bool", "str", "isinstance", "getattr",
+        "hasattr", "print", "tuple", "list", "zip", "enumerate", "type", "sum", "slice", "round",
+        "pow", "divmod", "any", "all", "reversed", "sorted", "repr", "callable", "issubclass",
+        "breakpoint", "ValueError", "TypeError", "RuntimeError", "AssertionError", "Exception",
+        "NotImplementedError", "NotImplemented", "Ellipsis", "dict", "map", "filter",
+    )
+}  # fmt: skip
+
+CONSTANTS = (
+    bool, int, float, str, bytes, complex, type(None), type(Ellipsis), DType, Type, enum.Enum,
+    types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType, type,
+    JITCallable, constexpr_function, Op, slice, range, frozenset, functools.partial,
+)  # fmt: skip
+RECORDED = (bool, int, float, str, bytes, complex, type(None), DType, Type, enum.Enum, tuple)
+
+MISSING = object()
+
+
+class Scope:
+    """One function that is being compiled, and what its names hold at this point of it."""
+
+    __slots__ = ("name", "source", "names", "fn", "parent", "caller", "depth", "found", "loops")
+
+    def __init__(
+        self,
+        name: str,
+        source: Source,
+        names: dict[str, Any],
+        fn: Callable,
+        parent: Scope | None = None,
+        caller: Loc | None = None,
+        depth: int = 0,
+    ):
+        self.name = name
+        self.source = source
+        self.names = names
+        self.fn = fn
+        self.parent = parent  # of a function defined inside another one, that one's scope
+        self.caller = caller
+        self.depth = depth
+        self.found: dict[str, Any] = {}  # names found outside, kept
+        self.loops: list[Any] = []  # the loops around this point, innermost last
+
+    def loc(self, node: ast.AST) -> Loc:
+        return self.source.loc(node, self.name, self.caller)
+
+    def read(self, node: ast.Name, record: dict[str, Any]) -> Any:
+        """What a name holds; constants found outside the function are noted in `record`."""
+        value = self.names.get(node.id, MISSING)
+        if value is MISSING:
+            value = self.found.get(node.id, MISSING)
+            if value is MISSING:
+                return self.read_outside(node, record)
+        if type(value) is Undefined:
+            raise CompileError(f"`{node.id}` has no value here: {value.reason}", self.loc(node))
+        return value
+
+    def read_outside(self, node: ast.Name, record: dict[str, Any]) -> Any:
+        scope = self.parent
+        while scope is not None:
+            value = scope.names.get(node.id, MISSING)
+            if type(value) is Undefined:
+                raise CompileError(f"`{node.id}` has no value here: {value.reason}", self.loc(node))
+            if value is not MISSING:
+                return value  # not kept: it may change before the next read
+            scope = scope.parent
+        where, value = self.outside(node.id)
+        if value is MISSING:
+            raise CompileError(self.unknown(node.id), self.loc(node))
+        value = self.checked(node, value)
+        if where and isinstance(value, RECORDED):
+            record[f"{where}.{node.id}"] = value
+        self.found[node.id] = value
+        return value
+
+    def outside(self, name: str) -> tuple[str, Any]:
+        """Where a name is found outside the function, and its value."""
+        fn = self.fn
+        free = fn.__code__.co_freevars
+        if name in free:
+            try:
+                cell = fn.__closure__[free.index(name)].cell_contents
+            except ValueError:  # not assigned yet
+                return "", MISSING
+            return f"{fn.__module__}.{fn.__qualname__}", cell
+        if name in fn.__globals__:
+            return str(fn.__module__), fn.__globals__[name]
+        return "", BUILTINS.get(name, MISSING)
+
+    def unknown(self, name: str) -> str:
+        if hasattr(builtins, name):
+            return (
+                f"the builtin `{name}` cannot be used in a kernel; compute its value outside and "
+                "pass it as a tl.constexpr argument"
+            )
+        known = [*self.names, *self.fn.__globals__, *BUILTINS]
+        if self.parent is not None:
+            known += self.parent.names
+        return f"`{name}` is not defined{suggestion(name, known)}"
+
+    def checked(self, node: ast.Name, value: Any) -> Any:
+        """A value from outside, if a kernel may rely on it."""
+        if isinstance(value, constexpr):
+            value = value.value
+        if is_constant(value):
+            return value
+        if type(value).__module__ == "numpy" and hasattr(value, "item") and not value.shape:
+            return value.item()
+        kind = type(value).__name__
+        if isinstance(value, (list, dict, set, bytearray)):
+            advice = "write it as a tuple, or pass it as an argument"
+        elif hasattr(value, "__dlpack__") or hasattr(value, "__array_interface__"):
+            advice = "pass it to the kernel as an argument"
+        else:
+            advice = "pass what the kernel needs of it as arguments"
+        raise CompileError(
+            f"the kernel reads `{node.id}` from outside, which is a {kind}: it can change after "
+            f"the kernel is compiled; {advice}",
+            self.loc(node),
+        )
+
+
+def is_constant(value: Any) -> bool:
+    """Whether a value from outside stays what it is."""
+    if isinstance(value, tuple):
+        return all(is_constant(v) or isinstance(v, constexpr) for v in value)
+    if isinstance(value, CONSTANTS):
+        return True
+    if getattr(value, "is_tile_builtin", False) or isinstance(value, tensor):
+        return True
+    if isinstance(getattr(value, "fn", None), JITCallable):  # autotuned
+        return True
+    if type(value).__module__.split(".")[0] in ("tilewright", "torch") and not hasattr(
+        value, "__dlpack__"
+    ):
+        return True
+    parameters = getattr(type(value), "__dataclass_params__", None)
+    return parameters is not None and parameters.frozen
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """`; did you mean ...?` for a name close to one that exists."""
+    close = difflib.get_close_matches(name, [k for k in known if not k.startswith("__")], 1, 0.7)
+    return f"; did you mean `{close[0]}`?" if close else ""

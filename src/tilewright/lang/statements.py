@@ -1,0 +1,197 @@
+"""Statements that do not branch: assignments, assertions, and what a kernel may not contain."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+from tilewright.errors import CompileError, CompileTimeAssertionFailure
+from tilewright.lang import meta
+from tilewright.lang.expressions import binary, in_words, text_of
+from tilewright.lang.tensor import tensor
+from tilewright.lang.values import Undefined, describe, is_runtime
+
+if TYPE_CHECKING:
+    from tilewright.lang.frontend import Frontend
+
+REJECTED = {
+    ast.Try: "`try` cannot be compiled: a running kernel raises no exceptions; use a mask, or "
+    "tl.device_assert",
+    ast.With: "`with` cannot be compiled; write the statements without it",
+    ast.AsyncWith: "`async` cannot be compiled",
+    ast.AsyncFor: "`async` cannot be compiled",
+    ast.AsyncFunctionDef: "`async` cannot be compiled",
+    ast.Global: "`global` cannot be compiled: a kernel cannot change Python variables; give the "
+    "result back, or store it through a pointer",
+    ast.Nonlocal: "`nonlocal` cannot be compiled: give the result back and assign it outside",
+    ast.Import: "`import` cannot be compiled; import at the top of the file",
+    ast.ImportFrom: "`import` cannot be compiled; import at the top of the file",
+    ast.ClassDef: "a class cannot be defined in a kernel; define it outside",
+}
+for _name, _advice in (
+    ("Match", "`match` cannot be compiled; write if and elif"),
+    ("TryStar", REJECTED[ast.Try]),
+    ("TypeAlias", "a type cannot be defined in a kernel; define it outside"),
+):
+    if hasattr(ast, _name):  # newer Pythons only
+        REJECTED[getattr(ast, _name)] = _advice
+
+
+def unsupported(f: Frontend, node: ast.stmt) -> CompileError:
+    """The error for a statement that kernels cannot contain."""
+    default = f"a {type(node).__name__} statement cannot be compiled"
+    return f.error(REJECTED.get(type(node), default), node)
+
+
+def assign(f: Frontend, node: ast.Assign) -> None:
+    value = f.expr(node.value)
+    for target in node.targets:
+        store(f, target, value)
+
+
+def store(f: Frontend, target: ast.expr, value: Any) -> None:
+    """Assign to a target: a name, or a tuple of targets."""
+    if type(target) is ast.Name:
+        f.scope.names[target.id] = value
+        return
+    if isinstance(target, (ast.Tuple, ast.List)):
+        unpack(f, target, value)
+        return
+    if isinstance(target, ast.Subscript):
+        raise f.error(
+            f"cannot assign to `{text_of(target)}`: tiles and tuples cannot be changed in place; "
+            "make a new tile with tl.where, or write to memory with tl.store",
+            target,
+        )
+    raise f.error(
+        f"cannot assign to `{text_of(target)}`: objects cannot be changed in a kernel; make a new "
+        "one",
+        target,
+    )
+
+
+def unpack(f: Frontend, target: ast.Tuple | ast.List, value: Any) -> None:
+    if isinstance(value, tensor):
+        raise f.error(
+            f"cannot unpack a tile, got {describe(value)}; take it apart with tl.split, or reduce "
+            "it",
+            target,
+        )
+    try:
+        items = tuple(value)
+    except TypeError:
+        raise f.error(f"cannot unpack {describe(value)} into several names", target) from None
+    wanted = target.elts
+    stars = [i for i, t in enumerate(wanted) if isinstance(t, ast.Starred)]
+    if len(items) != len(wanted) if not stars else len(items) < len(wanted) - 1:
+        least = "at least " if stars else ""
+        raise f.error(
+            f"cannot unpack {len(items)} values into {least}{len(wanted) - len(stars)} names, "
+            f"got {describe(items)}",
+            target,
+        )
+    if not stars:
+        for t, item in zip(wanted, items):
+            store(f, t, item)
+        return
+    first = stars[0]
+    after = len(wanted) - first - 1
+    middle = items[first : len(items) - after]
+    for t, item in zip(wanted[:first], items):
+        store(f, t, item)
+    store(f, wanted[first].value, middle)
+    for t, item in zip(wanted[first + 1 :], items[len(items) - after :]):
+        store(f, t, item)
+
+
+def assign_annotated(f: Frontend, node: ast.AnnAssign) -> None:
+    if node.value is None:
+        return
+    value = f.expr(node.value)
+    if is_constexpr_note(node.annotation) and is_runtime(value):
+        raise f.error(
+            f"`{text_of(node.target)}` is declared tl.constexpr, but its value is only known when "
+            f"the kernel runs, got {describe(value)}; drop the annotation, or compute it from "
+            "constexpr arguments",
+            node,
+        )
+    store(f, node.target, value)
+
+
+def is_constexpr_note(note: ast.expr) -> bool:
+    """Whether an annotation says `constexpr`, by that name or as an attribute."""
+    if isinstance(note, ast.Constant) and isinstance(note.value, str):
+        return note.value.split("[")[0].split(".")[-1] == "constexpr"
+    if isinstance(note, ast.Subscript):
+        note = note.value
+    return "constexpr" in (getattr(note, "id", ""), getattr(note, "attr", ""))
+
+
+def assign_augmented(f: Frontend, node: ast.AugAssign) -> None:
+    target = node.target
+    if type(target) is not ast.Name:
+        store(f, target, None)  # an error
+    before = f.scope.read(ast.copy_location(ast.Name(target.id, ast.Load()), target), f.captured)
+    value = f.expr(node.value)
+    f.scope.names[target.id] = binary(f, node, type(node.op), before, value)
+
+
+def expression(f: Frontend, node: ast.Expr) -> None:
+    if type(node.value) is not ast.Constant:  # else a docstring
+        f.expr(node.value)
+
+
+def nothing(f: Frontend, node: ast.Pass) -> None:
+    """`pass`."""
+
+
+def check(f: Frontend, node: ast.Assert) -> None:
+    condition = f.expr(node.test)
+    message = f.expr(node.msg) if node.msg is not None else ""
+    if isinstance(condition, tensor):
+        f.at(node)
+        meta.device_assert(condition, str(message))
+        return
+    if not condition:
+        said = f": {message}" if message != "" else ""
+        raise CompileTimeAssertionFailure(
+            f"the assertion `{text_of(node.test)}` does not hold{said}", f.scope.loc(node)
+        )
+
+
+def fail(f: Frontend, node: ast.Raise) -> None:
+    """`raise`, where the compiler comes to it."""
+    raised = node.exc
+    said = "raise"
+    if isinstance(raised, ast.Call):
+        parts = ", ".join(in_words(f.expr(a)) for a in raised.args)
+        said = f"{text_of(raised.func)}: {parts}" if parts else text_of(raised.func)
+    elif raised is not None:
+        said = text_of(raised)
+    advice = (
+        "; a running kernel raises nothing, so this ends the compilation whether or not the "
+        "condition around it holds: use tl.device_assert"
+        if f.regions
+        else ""
+    )
+    raise f.error(said + advice, node)
+
+
+def delete(f: Frontend, node: ast.Delete) -> None:
+    for target in node.targets:
+        if not isinstance(target, ast.Name):
+            raise f.error(f"cannot delete `{text_of(target)}`; only names can be deleted", target)
+        line = f.scope.loc(node).line
+        f.scope.names[target.id] = Undefined(f"it was deleted in line {line}")
+
+
+TABLE = {
+    ast.Assign: assign,
+    ast.AnnAssign: assign_annotated,
+    ast.AugAssign: assign_augmented,
+    ast.Expr: expression,
+    ast.Pass: nothing,
+    ast.Assert: check,
+    ast.Raise: fail,
+    ast.Delete: delete,
+}

@@ -1,0 +1,33 @@
+"""`tl`: the language of kernels under Triton's names."""
+
+from tilewright.language import core, extra, math, random, standard
+from tilewright.language.core import *  # noqa: F403
+from tilewright.language.core import (
+    _aggregate,
+    _experimental_descriptor_load,
+    _experimental_descriptor_store,
+    _experimental_make_tensor_descriptor,
+)
+from tilewright.language.math import (
+    abs,
+    ceil,
+    cos,
+    div_rn,
+    erf,
+    exp,
+    exp2,
+    fdiv,
+    floor,
+    fma,
+    log,
+    log2,
+    rsqrt,
+    sin,
+    sqrt,
+    sqrt_rn,
+    umulhi,
+)
+from tilewright.language.random import *  # noqa: F403
+from tilewright.language.standard import *  # noqa: F403
+
+__all__ = [name for name in globals() if not name.startswith("__")]

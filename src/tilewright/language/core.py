@@ -1,0 +1,115 @@
+"""The names of `triton.language.core`."""
+
+from tilewright.ir.types import (
+    MAX_ELEMENTS as TRITON_MAX_TENSOR_NUMEL,
+)
+from tilewright.ir.types import (
+    bfloat16,
+    float8e4b8,
+    float8e4b15,
+    float8e4nv,
+    float8e5,
+    float8e5b16,
+    float16,
+    float32,
+    float64,
+    int1,
+    int8,
+    int16,
+    int32,
+    int64,
+    pointer_to,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+    void,
+)
+from tilewright.lang.arithmetic import (
+    PropagateNan,
+    add,
+    clamp,
+    maximum,
+    minimum,
+    mul,
+    sub,
+    where,
+)
+from tilewright.lang.arithmetic import cast_function as cast
+from tilewright.lang.arithmetic import number as to_tensor
+from tilewright.lang.block_pointer import block_pointer
+from tilewright.lang.builtin import builtin, is_builtin
+from tilewright.lang.constexpr import constexpr, constexpr_function
+from tilewright.lang.descriptor import (
+    load_tensor_descriptor,
+    make_tensor_descriptor,
+    store_tensor_descriptor,
+    tensor_descriptor,
+)
+from tilewright.lang.memory import (
+    advance,
+    atomic_add,
+    atomic_and,
+    atomic_cas,
+    atomic_max,
+    atomic_min,
+    atomic_or,
+    atomic_xchg,
+    atomic_xor,
+    load,
+    make_block_ptr,
+    store,
+)
+from tilewright.lang.meta import (
+    assume,
+    debug_barrier,
+    device_assert,
+    device_print,
+    max_constancy,
+    max_contiguous,
+    multiple_of,
+    num_programs,
+    program_id,
+    range,
+    static_assert,
+    static_print,
+    static_range,
+)
+from tilewright.lang.products import dot, dot_scaled
+from tilewright.lang.reductions import associative_scan, histogram, map_elementwise, reduce
+from tilewright.lang.shapes import (
+    arange,
+    broadcast,
+    broadcast_to,
+    cat,
+    expand_dims,
+    full,
+    gather,
+    item,
+    join,
+    permute,
+    reshape,
+    split,
+    trans,
+    view,
+)
+from tilewright.lang.tensor import tensor
+from tilewright.lang.typenames import aggregate as _aggregate
+from tilewright.lang.typenames import (
+    block_type,
+    const,
+    dtype,
+    get_int_dtype,
+    inline_asm_elementwise,
+    pointer_type,
+)
+
+pi32_t = pointer_to(int32)
+tuple = tuple  # noqa: A001 - kernels write tl.tuple
+slice = slice  # noqa: A001 - kernels write tl.slice
+tensor_descriptor_base = tensor_descriptor
+_experimental_make_tensor_descriptor = make_tensor_descriptor
+_experimental_descriptor_load = load_tensor_descriptor
+_experimental_descriptor_store = store_tensor_descriptor
+
+__all__ = [name for name in globals() if not name.startswith("__")]

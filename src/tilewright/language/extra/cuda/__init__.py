@@ -1,0 +1,5 @@
+"""The names of `triton.language.extra.cuda`."""
+
+from tilewright.language.extra.cuda import libdevice
+
+__all__ = ["libdevice"]

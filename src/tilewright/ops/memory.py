@@ -1,0 +1,60 @@
+"""Pointer arithmetic, loads and stores."""
+
+from __future__ import annotations
+
+from tilewright.errors import want
+from tilewright.ir import types as t
+from tilewright.ir.op import Access, op
+from tilewright.ir.types import Type
+
+
+def step(pointer, offset, bytes):
+    return pointer + offset.astype(pointer.dtype) * bytes
+
+
+@op(eager=step, emit=lambda b, p, i, bytes: b.offset(p, i))
+def offset(pointer, offset, bytes):
+    """The pointer, moved by `offset` elements of `bytes` bytes each."""
+    want(pointer.dtype.is_pointer, f"needs a pointer, got {pointer}")
+    want(offset.dtype.is_integer, f"a pointer moves by integers, got {offset}")
+    want(pointer.shape == offset.shape, f"shapes differ: {pointer} and {offset}")
+    return pointer
+
+
+def check_access(pointer: Type, mask: Type | None) -> None:
+    want(
+        pointer.dtype.is_pointer,
+        f"needs pointers, got {pointer}; pass an array to the kernel and add offsets to it",
+    )
+    if mask is not None:
+        want(mask.dtype is t.int1, f"the mask must be boolean, got {mask}; write a comparison")
+        want(mask.shape == pointer.shape, f"shapes differ: pointers {pointer}, mask {mask}")
+
+
+@op(
+    eager=lambda port, pointer, mask=None, other=None, **_: port.load(pointer, mask, other),
+    effect="read",
+    access=Access("load", pointer=0, mask=1),
+)
+def load(pointer, mask=None, other=None, cache="", evict="", volatile=False):
+    """What the pointers point to; where the mask is false `other`, or 0 when there is none."""
+    check_access(pointer, mask)
+    result = Type(pointer.dtype.element_ty, pointer.shape)
+    if other is not None:
+        want(other == result, f"`other` must be {result}, got {other}")
+    return result
+
+
+@op(
+    eager=lambda port, pointer, value, mask=None, **_: port.store(pointer, value, mask),
+    effect="write",
+    access=Access("store", pointer=0, value=1, mask=2),
+)
+def store(pointer, value, mask=None, cache="", evict=""):
+    """Write the value where the pointers point to and the mask is true."""
+    check_access(pointer, mask)
+    want(
+        not pointer.dtype.const, f"cannot store to {pointer}: it is a pointer to constant memory"
+    )
+    expected = Type(pointer.dtype.element_ty, pointer.shape)
+    want(value == expected, f"the value must be {expected}, got {value}")

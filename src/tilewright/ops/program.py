@@ -1,0 +1,25 @@
+"""Which program instance is running, of how many."""
+
+from __future__ import annotations
+
+from tilewright.errors import want
+from tilewright.ir import types as t
+from tilewright.ir.op import op
+from tilewright.ir.types import Type
+
+
+def check_grid_axis(axis: int) -> Type:
+    want(axis in (0, 1, 2), f"the axis must be 0, 1 or 2, got {axis}")
+    return Type(t.int32)
+
+
+@op(eager=lambda port, axis: port.program_id(axis), effect="program")
+def program_id(axis):
+    """The index of this program instance along an axis of the grid."""
+    return check_grid_axis(axis)
+
+
+@op(eager=lambda port, axis: port.num_programs(axis), effect="program")
+def num_programs(axis):
+    """The number of program instances along an axis of the grid."""
+    return check_grid_axis(axis)

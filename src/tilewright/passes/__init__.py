@@ -1,0 +1,1 @@
+"""Passes from a kernel to a kernel, and the facts that targets ask for."""

@@ -1,0 +1,1 @@
+"""From a call `kernel[grid](...)` to a launch: arguments, compilation, caches and timing."""

@@ -1,0 +1,289 @@
+"""Everything outside its arguments that a kernel's meaning rests on, as one digest.
+
+The names that a function reads are looked up as the frontend would look them up: in its closure
+and its globals, and in modules and objects found there. That is more than the frontend will use,
+so a change that does not matter may recompile, and one that matters always does.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import inspect
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tilewright.ir.op import Op
+from tilewright.ir.types import DType, Type
+from tilewright.lang.constexpr import constexpr, constexpr_function
+from tilewright.lang.jit import JITCallable
+from tilewright.lang.source import missing_source
+from tilewright.runtime.cache import digest
+
+PLAIN = (
+    bool, int, float, complex, str, bytes, type(None), type(Ellipsis), range, slice,
+    np.generic, np.dtype,
+)  # fmt: skip
+OPAQUE = {("torch", "dtype"), ("torch", "device")}  # objects whose repr says all
+OURS = "tilewright"
+VERSIONED = {"numpy", "torch", "ml_dtypes"}  # modules that are known by their version
+MAX_DEPTH = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a function of the closure stands: its file, first line and number of lines."""
+
+    file: str
+    first: int
+    count: int
+
+
+@dataclass
+class Closure:
+    """What `scan` found. `is_stable` is false when something has no digest that lasts."""
+
+    parts: list[str] = field(default_factory=list)
+    places: list[Place] = field(default_factory=list)
+    watched: list[tuple[dict[str, Any], str, Any]] = field(default_factory=list)
+    is_stable: bool = True
+
+    @property
+    def digest(self) -> str:
+        return digest(*self.parts)
+
+    def is_current(self) -> bool:
+        """Whether the globals that were plain values still hold them."""
+        return all(names.get(name) is value for names, name, value in self.watched)
+
+
+class Scanner:
+    """Visits values once, and writes down what they are."""
+
+    def __init__(self) -> None:
+        self.closure = Closure()
+        self.seen: dict[Any, int] = {}
+        self.kept: list[Any] = []  # what `seen` knows by id must not be freed meanwhile
+        self.names: set[str] = set()  # what the function being followed reads
+        self.reader = 0  # and its number
+
+    def note(self, *parts: Any) -> None:
+        self.closure.parts.extend(map(str, parts))
+
+    def value(self, value: Any, depth: int = 0) -> None:
+        """Note what a value is, and follow it."""
+        if isinstance(value, PLAIN):
+            self.note(type(value).__name__, repr(value))
+            return
+        if isinstance(value, (DType, Type)):
+            self.note("dtype", repr(value), str(value))
+            return
+        # Of a module or class each function may mean other attributes.
+        holder = isinstance(value, (types.ModuleType, type))
+        key = (id(value), self.reader) if holder else id(value)
+        number = self.seen.get(key)
+        if number is not None:
+            self.note("again", number)
+            return
+        self.seen[key] = len(self.seen)
+        self.kept.append(value)
+        if depth > MAX_DEPTH:
+            self.closure.is_stable = False
+            return
+        visit = next((v for kind, v in VISITS if isinstance(value, kind)), Scanner.unknown)
+        visit(self, value, depth + 1)
+
+    def jit(self, value: JITCallable, depth: int) -> None:
+        text, place = text_of(value)
+        self.note("jit", value.__qualname__, text)
+        self.closure.places.append(place)
+        code = value.fn.__code__
+        if value._given is not None:
+            code = compile(text, place.file, "exec")
+        self.code(value.fn, code, depth)
+        self.defaults(value.fn, depth)
+
+    def function(self, value: types.FunctionType, depth: int) -> None:
+        if is_ours(value.__module__):
+            self.note("ours", value.__module__, value.__qualname__)
+            return
+        self.note("function", value.__qualname__)
+        for code in codes(value.__code__):
+            constants = [c for c in code.co_consts if not isinstance(c, types.CodeType)]
+            self.note(code.co_code.hex(), repr(constants), code.co_names, code.co_varnames)
+        self.code(value, value.__code__, depth)
+        self.defaults(value, depth)
+
+    def defaults(self, fn: Callable, depth: int) -> None:
+        for default in (*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()):
+            self.value(default, depth)
+
+    def code(self, fn: types.FunctionType, code: types.CodeType, depth: int) -> None:
+        """Follow the names that a function's code reads."""
+        names = sorted({n for c in codes(code) for n in (*c.co_names, *c.co_freevars)})
+        outer = self.names, self.reader
+        self.names, self.reader = set(names), len(self.seen)
+        cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or ()))
+        for name in names:
+            if name in cells:
+                self.cell(name, cells[name], depth)
+            elif name in fn.__globals__:
+                found = fn.__globals__[name]
+                if isinstance(found, (*PLAIN, constexpr, tuple)):
+                    self.closure.watched.append((fn.__globals__, name, found))
+                self.note("global", name)
+                self.value(found, depth)
+        self.names, self.reader = outer
+
+    def cell(self, name: str, cell: types.CellType, depth: int) -> None:
+        self.note("cell", name)
+        try:
+            value = cell.cell_contents
+        except ValueError:
+            self.note("empty")
+            return
+        self.value(value, depth)
+
+    def module(self, value: types.ModuleType, depth: int) -> None:
+        self.note("module", value.__name__)
+        if value.__name__ in VERSIONED:
+            self.note(value.__version__)
+        elif not is_ours(value.__name__):
+            self.attributes(vars(value), depth)
+
+    def type(self, value: type, depth: int) -> None:
+        self.note("class", value.__module__, value.__qualname__)
+        if value.__module__ == "builtins" or is_ours(value.__module__):
+            return
+        for base in value.__mro__[:-1]:
+            self.attributes(vars(base), depth)
+
+    def attributes(self, names: dict[str, Any], depth: int) -> None:
+        """Those attributes that the function being followed may mean."""
+        for name in sorted(self.names & names.keys()):
+            self.note("attribute", name)
+            self.value(names[name], depth)
+
+    def constant(self, value: constexpr, depth: int) -> None:
+        self.note("constexpr")
+        self.value(value.value, depth)
+
+    def constant_function(self, value: constexpr_function, depth: int) -> None:
+        self.note("constexpr_function")
+        self.value(value.function, depth)
+
+    def op(self, value: Op, depth: int) -> None:
+        self.note("op", value.name)
+
+    def builtin(self, value: Any, depth: int) -> None:
+        self.note("builtin", value.__module__, value.__qualname__)
+
+    def method(self, value: types.MethodType, depth: int) -> None:
+        self.note("method")
+        self.value(value.__func__, depth)
+        self.value(value.__self__, depth)
+
+    def partial(self, value: functools.partial, depth: int) -> None:
+        self.note("partial")
+        for part in (value.func, value.args, value.keywords):
+            self.value(part, depth)
+
+    def sequence(self, value: Any, depth: int) -> None:
+        self.note(type(value).__qualname__, len(value))
+        items = sorted(value, key=repr) if isinstance(value, (set, frozenset)) else value
+        for item in items:
+            self.value(item, depth)
+
+    def mapping(self, value: dict, depth: int) -> None:
+        self.note("dict", len(value))
+        for key, item in value.items():
+            self.value(key, depth)
+            self.value(item, depth)
+
+    def member(self, value: enum.Enum, depth: int) -> None:
+        self.note("enum", type(value).__qualname__, value.name)
+        self.value(value.value, depth)
+
+    def wrapped(self, value: staticmethod | classmethod, depth: int) -> None:
+        self.value(value.__func__, depth)
+
+    def unknown(self, value: Any, depth: int) -> None:
+        """An object of a class of the user's: what it holds, as far as that can be told."""
+        cls = type(value)
+        self.note("object", cls.__module__, cls.__qualname__)
+        if is_ours(cls.__module__) and hasattr(value, "fn"):  # a tuned kernel
+            self.value(value.fn, depth)
+            return
+        if (cls.__module__, cls.__qualname__) in OPAQUE:
+            self.note(repr(value))
+            return
+        if dataclasses.is_dataclass(value):
+            held = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        else:
+            held = getattr(value, "__dict__", None)
+        if held is None:
+            self.closure.is_stable = False
+            return
+        self.value(cls, depth)
+        for name, item in sorted(held.items()):
+            self.note(name)
+            self.value(item, depth)
+
+
+VISITS: tuple[tuple[Any, Callable], ...] = (
+    (JITCallable, Scanner.jit),
+    (constexpr, Scanner.constant),
+    (constexpr_function, Scanner.constant_function),
+    (Op, Scanner.op),
+    (types.ModuleType, Scanner.module),
+    (enum.Enum, Scanner.member),
+    (type, Scanner.type),
+    (types.FunctionType, Scanner.function),
+    (types.MethodType, Scanner.method),
+    (types.BuiltinFunctionType, Scanner.builtin),
+    (functools.partial, Scanner.partial),
+    ((staticmethod, classmethod), Scanner.wrapped),
+    ((tuple, list, set, frozenset), Scanner.sequence),
+    (dict, Scanner.mapping),
+)
+
+
+def text_of(function: JITCallable) -> tuple[str, Place]:
+    """The text of a function, and where it stands; nothing is parsed.
+
+    Raises:
+        CompileError: when the text cannot be found.
+    """
+    if function._given is not None:
+        source = function.source
+        return source.text, Place(source.file, 1, source.text.count("\n") + 1)
+    try:
+        lines, first = inspect.getsourcelines(function.fn)
+    except (OSError, TypeError) as error:
+        raise missing_source(function.fn) from error
+    return "".join(lines), Place(function.fn.__code__.co_filename, first, len(lines))
+
+
+def is_ours(module: str | None) -> bool:
+    return module is not None and module.partition(".")[0] == OURS
+
+
+def codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    """A code object and those of the functions inside it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from codes(constant)
+
+
+def scan(*values: Any) -> Closure:
+    """The closure of kernels, functions and other constants."""
+    scanner = Scanner()
+    for value in values:
+        scanner.value(value)
+    return scanner.closure

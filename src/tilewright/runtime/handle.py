@@ -1,0 +1,100 @@
+"""What a launch returns: the compiled kernel, its stages by name, and how it was configured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from tilewright.runtime.compile import Compilation
+from tilewright.runtime.signature import OPTIONS
+
+if TYPE_CHECKING:
+    from tilewright.runtime.kernel import JITFunction
+
+DEFAULTS = {"num_warps": 4, "num_stages": 3, "num_ctas": 1, "maxnreg": None, "debug": False}
+# Stages under Triton's names and ours.
+STAGES = {"source": "source", "ir": "ir", "ttir": "ir", "llvm": "llvm", "llir": "llvm", "asm": "asm"}
+GPU_STAGES = ("ttgir", "ptx", "cubin", "sass", "amdgcn", "hsaco")
+
+
+class Stages(Mapping):
+    """The stages of a compilation; `asm` is made when it is asked for."""
+
+    def __init__(self, compilation: Compilation):
+        self.compilation = compilation
+
+    def __getitem__(self, name: str) -> str:
+        if name in GPU_STAGES:
+            raise KeyError(
+                f"{name}: the {self.compilation.target} target makes none; "
+                f"there are {', '.join(STAGES)}"
+            )
+        return getattr(self.compilation, STAGES[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(STAGES)
+
+    def __len__(self) -> int:
+        return len(STAGES)
+
+
+class KernelMetadata(SimpleNamespace):
+    """The configuration of a compiled kernel."""
+
+    def _asdict(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+
+class CompiledKernel:
+    """A kernel compiled for certain types, constants and options."""
+
+    # Called before and after every launch, with its metadata, when set.
+    launch_enter_hook: Callable | None = None
+    launch_exit_hook: Callable | None = None
+
+    def __init__(self, jit: JITFunction, compilation: Compilation, options: dict[str, Any]):
+        self.jit = jit
+        self.compilation = compilation
+        self.options = options
+        self.name = jit.__name__
+        self.hash = compilation.hash
+        self.asm = Stages(compilation)
+        self.src = SimpleNamespace(
+            fn=jit, name=jit.__name__, constants=compilation.constants,
+            signature=compilation.signature,
+        )  # fmt: skip
+        self.n_regs = 0
+        self.n_spills = 0
+        self.n_max_threads = 1024
+        known = {k: v for k, v in options.items() if k in OPTIONS}
+        self.metadata = KernelMetadata(
+            **{**DEFAULTS, **known}, shared=0, name=self.name, hash=self.hash, warp_size=1,
+            target=SimpleNamespace(backend=compilation.target, arch=compilation.arch, warp_size=1),
+        )  # fmt: skip
+
+    def _init_handles(self) -> None:
+        """Nothing to do: a compiled kernel is loaded when it is made."""
+
+    @property
+    def function(self) -> int:
+        """The address of the machine code."""
+        return self.compilation.binary.entry
+
+    @property
+    def times(self) -> dict[str, float]:
+        """Seconds of each step of the compilation."""
+        return self.compilation.times
+
+    def __getitem__(self, grid: Any) -> Callable:
+        """`handle[grid](*args)`: launch again; constexprs that are left out keep their values."""
+
+        def run(*args: Any, **kwargs: Any) -> CompiledKernel:
+            given = {*self.jit.arg_names[: len(args)], *kwargs}
+            kept = {k: v for k, v in self.compilation.constants.items() if k not in given}
+            return self.jit.run(*args, grid=grid, **{**self.options, **kept, **kwargs})
+
+        return run
+
+    def __repr__(self) -> str:
+        return f"<compiled {self.name} for {self.compilation.target}>"

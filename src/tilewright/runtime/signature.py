@@ -1,0 +1,262 @@
+"""The parameters of a kernel, and what its arguments are to the compiler."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.errors import ArgumentTypeError, LaunchError
+from tilewright.ir import types as ir
+from tilewright.ir.types import DType, Type, pointer_to
+from tilewright.lang.constexpr import constexpr, unwrap
+from tilewright.lang.jit import JITCallable
+from tilewright.runtime import arrays
+from tilewright.runtime.messages import type_of
+
+# What `kernel[grid](...)` takes beside the kernel's own parameters.
+OPTIONS = (
+    "num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "extern_libs", "stream",
+    "debug", "launch_cooperative_grid", "launch_pdl", "warmup", "allow_fp8e4nv",
+    "default_dot_input_precision", "max_num_imprecise_acc_default", "sanitize_overflow",
+    "instrumentation_mode", "ir_override", "waves_per_eu", "matrix_instr_nonkdim", "kpack",
+    "device", "device_type", "cluster_dims", "arch",
+)  # fmt: skip
+WARP_OPTIONS = {"num_warps", "num_stages", "num_ctas"}
+ALIGNMENT = 16  # bytes of addresses, units of ints: the divisibility that targets may use
+
+# Annotations of scalars, as Triton spells types in signatures.
+SPELLINGS = ir.BY_NAME | ir.BY_SHORT | {"fp8e4": ir.float8e4nv, "u1": ir.int1, "i1": ir.int1}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a kernel."""
+
+    name: str
+    index: int
+    default: Any
+    is_constexpr: bool
+    specialize: bool = True  # on the value 1
+    align: bool = True  # on divisibility
+    dtype: DType | None = None  # asked for by an annotation, scalars only
+    const: bool = False  # a pointer that is only read
+
+
+class Signature:
+    """The parameters of a kernel, and binding arguments to them with clear errors."""
+
+    def __init__(self, function: JITCallable, no_value: Iterable, no_align: Iterable):
+        self.kernel = function.__name__
+        self.params: list[Parameter] = []
+        self.rest: str | None = None  # the name of *args
+        no_value, no_align = set(no_value), set(no_align)
+        for index, parameter in enumerate(function.python_signature.parameters.values()):
+            name = parameter.name
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                self.rest = name
+            elif parameter.kind is parameter.VAR_KEYWORD:
+                raise LaunchError(f"{self.kernel}: a kernel cannot take **{name}")
+            named = {name, index}
+            dtype, const = annotation(parameter.annotation)
+            self.params.append(
+                Parameter(
+                    name, index, parameter.default, name in function.constexpr_names,
+                    not named & no_value, not named & (no_align | no_value), dtype, const,
+                )  # fmt: skip
+            )
+        self.names = [p.name for p in self.params]
+
+    def text(self) -> str:
+        return f"{self.kernel}({', '.join(self.names)})"
+
+    def bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[dict, dict]:
+        """Arguments by parameter, and the launch options.
+
+        Raises:
+            LaunchError: when one is missing, given twice, or has no parameter.
+        """
+        positional = [p for p in self.params if p.name != self.rest]
+        if len(args) > len(positional) and self.rest is None:
+            raise LaunchError(
+                f"{self.kernel} takes {len(positional)} arguments, got {len(args)}; "
+                f"it is {self.text()}"
+            )
+        values: dict[str, Any] = {p.name: v for p, v in zip(positional, args)}
+        options = {}
+        for name, value in kwargs.items():
+            if name in values:
+                raise LaunchError(f"{self.kernel}: argument {name!r} is given twice")
+            if name in self.names and name != self.rest:
+                values[name] = value
+            elif name in OPTIONS:
+                options[name] = value
+            else:
+                raise self.unknown(name)
+        if self.rest is not None:
+            values[self.rest] = tuple(args[len(positional) :])
+        self.fill_defaults(values)
+        return {name: values[name] for name in self.names}, options
+
+    def fill_defaults(self, values: dict[str, Any]) -> None:
+        missing = []
+        for parameter in self.params:
+            if parameter.name in values:
+                continue
+            if parameter.default is inspect.Parameter.empty:
+                missing.append(parameter.name)
+            else:
+                values[parameter.name] = parameter.default
+        if missing:
+            quoted = ", ".join(repr(n) for n in missing)
+            plural = "s" if len(missing) > 1 else ""
+            raise LaunchError(
+                f"{self.kernel}: missing argument{plural} {quoted}; it is {self.text()}"
+            )
+
+    def unknown(self, name: str) -> LaunchError:
+        close = difflib.get_close_matches(name, [*self.names, *OPTIONS], 1, 0.6)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        return LaunchError(
+            f"{self.kernel} has no parameter {name!r}, and it is no launch option{hint}\n"
+            f"it is {self.text()}"
+        )
+
+
+def annotation(note: Any) -> tuple[DType | None, bool]:
+    """The scalar dtype that an annotation asks for, and whether it says `const`."""
+    if isinstance(note, DType):
+        return (None if note.is_pointer else note), False
+    text = note if isinstance(note, str) else getattr(note, "__name__", "")
+    text = text.strip("'\"").rpartition(".")[2] if not text.startswith("*") else text
+    if text == "const" or text.startswith("*k"):
+        return None, True
+    found = SPELLINGS.get(text)
+    if found is None:
+        public = {v: k for k, v in ir.PUBLIC_NAMES.items()}
+        found = ir.BY_NAME.get(public.get(text, ""))
+    return found, False
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """What one argument, or one item of a tuple, is to the compiler.
+
+    With a `type` it is passed at run time, without it is the constant `value`.
+    """
+
+    name: str
+    original: Any
+    type: Type | None = None
+    value: Any = None
+    divisible: int = 1
+    bounds: tuple[int, int] = (0, 0)
+    is_writable: bool = True
+
+    @property
+    def slots(self) -> tuple[Any, ...]:
+        """What a launch passes."""
+        if self.type is None:
+            return ()
+        return (self.value, *self.bounds) if self.type.dtype.is_pointer else (self.value,)
+
+
+Tree = Any  # a Leaf, or a tuple of trees for an argument that is a tuple
+
+
+def inspect_arguments(
+    signature: Signature, arguments: dict[str, Any], facts: frozenset[str], device: str
+) -> dict[str, Tree]:
+    """What each argument is to a target that uses these facts.
+
+    Raises:
+        LaunchError: for what no kernel can take; the message names kernel and argument.
+    """
+    trees = {}
+    for parameter in signature.params:
+        try:
+            trees[parameter.name] = look(
+                parameter, parameter.name, arguments[parameter.name], facts, device
+            )
+        except LaunchError as error:
+            raise type(error)(f"{signature.kernel}: {error}") from None
+    return trees
+
+
+def look(parameter: Parameter, name: str, value: Any, facts: frozenset, device: str) -> Tree:
+    if parameter.is_constexpr:
+        return Leaf(name, value, value=constant(name, value))
+    if isinstance(value, tuple):
+        items = [look(parameter, f"{name}.{i}", v, facts, device) for i, v in enumerate(value)]
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    if is_constant(value):
+        return Leaf(name, value, value=unwrap(value))
+    what = arrays.kind(value, name)
+    if what == "array":
+        address, low, high, dtype, writable = arrays.pointer(value, name, device)
+        aligned = "divisible" in facts and parameter.align and address % ALIGNMENT == 0
+        return Leaf(
+            name, value, Type(pointer_to(dtype, parameter.const)), address,
+            ALIGNMENT if aligned else 1, (low, high), writable,
+        )  # fmt: skip
+    dtype, plain = arrays.scalar(value, name)
+    if parameter.dtype is not None:
+        return Leaf(name, value, Type(parameter.dtype), as_dtype(name, plain, parameter.dtype))
+    if what == "int" and plain == 1 and "one" in facts and parameter.specialize:
+        return Leaf(name, value, value=1)
+    aligned = (
+        what == "int" and "divisible" in facts and parameter.align and plain % ALIGNMENT == 0
+    )
+    return Leaf(name, value, Type(dtype), plain, ALIGNMENT if aligned else 1)
+
+
+def is_constant(value: Any) -> bool:
+    """Whether a value is a constant of the kernel wherever it is passed."""
+    if value is None or isinstance(value, (str, DType, Type, constexpr, JITCallable)):
+        return True
+    return isinstance(value, type) or (callable(value) and not hasattr(value, "data_ptr"))
+
+
+def constant(name: str, value: Any) -> Any:
+    """The value of a constexpr parameter."""
+    value = unwrap(value)
+    if hasattr(value, "data_ptr") or hasattr(value, "__array_interface__"):
+        if getattr(value, "ndim", 1) == 0 and hasattr(value, "item"):
+            return value.item()
+        raise ArgumentTypeError(
+            f"argument {name!r}: is a tl.constexpr, got an array ({type_of(value)}); pass a "
+            f"number known at compile time, or drop the annotation of {name!r}"
+        )
+    return value
+
+
+def as_dtype(name: str, value: Any, dtype: DType) -> Any:
+    """A number as the dtype that a parameter's annotation asks for."""
+    if dtype.is_float:
+        return float(value)
+    if dtype is ir.int1:
+        return bool(value)
+    if isinstance(value, float):
+        raise ArgumentTypeError(f"argument {name!r}: is annotated {dtype}, got the float {value}")
+    bits = dtype.bits
+    low, high = (-(1 << bits - 1), 1 << bits - 1) if dtype.is_signed else (0, 1 << bits)
+    if not low <= value < high:
+        raise LaunchError(f"argument {name!r}: {value} does not fit {dtype}, its annotation")
+    return int(value)
+
+
+def leaves(tree: Tree) -> list[Leaf]:
+    """The leaves of a tree in the order in which the kernel's parameters take them."""
+    if isinstance(tree, Leaf):
+        return [tree]
+    return [leaf for item in tree for leaf in leaves(item)]
+
+
+def as_type(tree: Tree) -> Any:
+    """A tree as the frontend takes it: types, and constants among them."""
+    if isinstance(tree, Leaf):
+        return tree.value if tree.type is None else tree.type
+    items = [as_type(item) for item in tree]
+    return type(tree)(*items) if hasattr(tree, "_fields") else tuple(items)

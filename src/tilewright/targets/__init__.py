@@ -1,0 +1,1 @@
+"""The machines that kernels are compiled for, one folder each."""

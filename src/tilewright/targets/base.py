@@ -1,0 +1,85 @@
+"""What a target is to the runtime, and the table of targets, each loaded when first used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from tilewright.errors import LaunchError
+from tilewright.ir.inst import Kernel
+
+
+class Code(Protocol):
+    """A lowered kernel: text for the assembler, and what to keep beside the machine code."""
+
+    text: str
+    metadata: dict[str, Any]  # JSON: all that `Target.load` and reports need
+
+
+class Binary(Protocol):
+    """Machine code of one kernel that can be launched; `free` of it is the caller's reference."""
+
+    metadata: dict[str, Any]
+
+    def launch(
+        self, grid: tuple[int, int, int], values: Sequence[Any], threads: int, counters: int = 0
+    ) -> None:
+        """Run the grid. `values` are, parameter by parameter, what the target's slots hold.
+
+        Raises:
+            OutOfBoundsError: and other faults of the kernel, at the user's line.
+        """
+
+
+class Target(Protocol):
+    """One kind of machine: what it wants to know of arguments, and how code for it is made."""
+
+    name: str
+    devices: str  # what the names of the devices begin with whose arrays it takes
+    facts: frozenset[str]  # of "one" and "divisible": what arguments are specialised on
+    options: frozenset[str]  # launch options that change the code
+    passes: Sequence[Callable[[Kernel], Kernel]]
+
+    def identity(self) -> str:
+        """The machine and the compiler below us, as a part of cache keys."""
+
+    def lower(self, kernel: Kernel, *, bounds: bool, counters: bool) -> Code:
+        """The kernel as LLVM IR."""
+
+    def assemble(self, text: str) -> bytes:
+        """Machine code of a lowered kernel."""
+
+    def assembly(self, text: str) -> str:
+        """The machine code as a person reads it."""
+
+    def load(self, object_bytes: bytes, metadata: dict[str, Any]) -> Binary:
+        """Make machine code ready to be launched in this process."""
+
+
+def cpu() -> Target:
+    from tilewright.targets.cpu.launch import CPU
+
+    return CPU
+
+
+TARGETS = {"cpu": cpu}
+
+
+def find(name: str) -> Target:
+    """The target of that name.
+
+    Raises:
+        LaunchError: when there is none.
+    """
+    if name == "cuda":
+        raise LaunchError(
+            "the CUDA target is not there yet; move the arrays to the CPU, e.g. with x.cpu()"
+        )
+    if name not in TARGETS:
+        raise LaunchError(f"no target {name!r}; targets are eager, {', '.join(TARGETS)}")
+    return TARGETS[name]()
+
+
+def for_device(device: str) -> Target:
+    """The target that takes arrays of a device such as "cpu" or "cuda:0"."""
+    return find(device.partition(":")[0])

@@ -1,0 +1,1 @@
+"""Kernels on the host's CPU: SIMD code on all cores."""

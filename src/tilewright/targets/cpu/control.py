@@ -1,0 +1,177 @@
+"""Loops and branches of the IR: scalars become phis, tiles keep one buffer through them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tilewright.codegen.literals import Lane
+from tilewright.ir.inst import Block, Inst, Value
+from tilewright.targets.cpu.forms import Uniform
+from tilewright.targets.cpu.loops import Carried, Loop
+
+if TYPE_CHECKING:
+    from tilewright.targets.cpu.lower import Lowering
+
+POLL = "tw_poll"  # gives the stop word of the launch; looks at signals on the launching thread
+
+
+def for_loop(x: Lowering, inst: Inst) -> None:
+    """A counted loop."""
+    e = x.e
+    low, high, step = (e.scalar(v).lane for v in inst.operands[:3])
+    body = inst.blocks[0]
+    carried = inst.operands[3:]
+    params = body.params[1:]
+    share_buffers(x, inst, params, carried, body)
+    loop = Loop(
+        e.w, low.text, high.text, step.text, low.type, low.dtype.is_signed,
+        downwards=step.known is not None and step.known < 0,
+    )  # fmt: skip
+    phis = carry_scalars(x, loop, carried)
+    counter = Lane(loop.open(), low.dtype)
+    depth = e.w.at
+    e.bound[body.params[0]] = Uniform(counter, depth)
+    for k, entry in phis.items():
+        e.bound[params[k]] = Uniform(entry.phi, depth)
+    ends = body.terminator.operands
+    x.block(body, [(params[k], ends[k]) for k in range(len(params)) if params[k].type.shape])
+    for k, entry in phis.items():
+        entry.next = e.scalar(ends[k]).lane
+    e.forget(loop.close())
+    for k, entry in phis.items():
+        e.bound[inst.results[k]] = Uniform(entry.phi, e.w.at)
+
+
+def carry_scalars(x: Lowering, loop: Loop, carried: tuple[Value, ...]) -> dict[int, Carried]:
+    return {
+        k: loop.carry(x.e.scalar(v).lane) for k, v in enumerate(carried) if not v.type.shape
+    }
+
+
+def share_buffers(
+    x: Lowering, inst: Inst, params: list[Value], carried: tuple[Value, ...], body: Block
+) -> None:
+    """Give each carried tile one buffer, filled with what it starts as."""
+    starts = []
+    for param, result, value in zip(params, inst.results, carried, strict=True):
+        if not param.type.shape:
+            continue
+        buffer = x.buffer(param)
+        x.e.buffers[result] = buffer
+        starts.append((param, value))
+    x.straight([], starts)
+    for k, param in enumerate(params):
+        if param.type.shape and body.terminator is not None:
+            share_in_place(x, param, body.terminator.operands[k], body)
+
+
+def share_in_place(x: Lowering, param: Value, value: Value, body: Block) -> None:
+    """Let a product write to the buffer of the tile that it continues, if nobody else reads it."""
+    inst = value.inst
+    if inst is None or inst.op.name != "dot" or inst not in body.insts:
+        return
+    chain = x.plan.only_through(param, inst.operands[2], inst)
+    if chain:
+        x.e.buffers[value] = x.e.buffers[param]
+
+
+def while_loop(x: Lowering, inst: Inst) -> None:
+    """A loop on a condition, which ends too when the launch is stopped."""
+    e, w = x.e, x.e.w
+    condition, body = inst.blocks
+    starts = [
+        (p, v) for p, v in zip(condition.params, inst.operands, strict=True) if p.type.shape
+    ]
+    for p, q, r in zip(condition.params, body.params, inst.results, strict=True):
+        if p.type.shape:
+            e.buffers[p] = e.buffers[q] = e.buffers[r] = x.buffer(p)
+    x.straight([], starts)
+    phis = {
+        k: Carried(Lane(w.fresh("phi"), v.type.dtype), e.scalar(v).lane)
+        for k, v in enumerate(inst.operands)
+        if not v.type.shape
+    }
+    head, again, leave = w.new_label("head"), w.new_label("body"), w.new_label("exit")
+    w.open(head)
+    for k, entry in phis.items():
+        form = Uniform(entry.phi, w.at)
+        e.bound[condition.params[k]] = e.bound[body.params[k]] = form
+    x.block(condition)
+    test = e.scalar(condition.terminator.operands[0]).lane
+    w.open(again)
+    ends = body.terminator.operands if body.terminator else ()
+    x.block(body, [(body.params[k], v) for k, v in enumerate(ends) if v.type.shape])
+    for k, entry in phis.items():
+        entry.next = e.scalar(ends[k]).lane
+    poll(x)
+    inner = w.close()
+    e.forget(inner.memo)
+    w.write(f"br i1 {test.text}, label %{again}, label %{leave}")
+    w.label(again)
+    w.take(inner)
+    w.write(f"br label %{head}")
+    scope = w.close()
+    e.forget(scope.memo)
+    before = w.here
+    w.write(f"br label %{head}")
+    w.label(head)
+    for entry in phis.values():
+        w.write(
+            f"{entry.phi.text} = phi {entry.phi.type} [{entry.start.text}, %{before}], "
+            f"[{entry.next.text}, %{scope.label}]"
+        )
+    w.take(scope)
+    w.label(leave)
+    for k, entry in phis.items():
+        e.bound[inst.results[k]] = Uniform(entry.phi, w.at)
+
+
+def poll(x: Lowering) -> None:
+    """Leave the kernel when the launch is stopped."""
+    w = x.e.w
+    x.imports.setdefault(POLL)
+    state, word, stopped = w.fresh(), w.fresh(), w.fresh()
+    w.write(f"{state} = load ptr, ptr %args")
+    w.write(f"{word} = call i64 @{POLL}(ptr {state})")
+    w.write(f"{stopped} = icmp ne i64 {word}, 0")
+    go = w.new_label("go")
+    w.write(f"br i1 {stopped}, label %{x.memory.fault_label}, label %{go}")
+    w.label(go)
+
+
+def branch(x: Lowering, inst: Inst) -> None:
+    """One of two regions."""
+    e, w = x.e, x.e.w
+    test = e.scalar(inst.operands[0]).lane
+    for r in inst.results:
+        if r.type.shape:
+            x.buffer(r)
+    labels = (w.new_label("then"), w.new_label("else"))
+    join = w.new_label("join")
+    scopes, values = [], []
+    for label, block in zip(labels, inst.blocks, strict=True):
+        w.open(label)
+        ends = block.terminator.operands if block.terminator else ()
+        pairs = list(zip(inst.results, ends, strict=True))
+        x.block(block, [(r, v) for r, v in pairs if r.type.shape])
+        values.append([e.scalar(v).lane for r, v in pairs if not r.type.shape])
+        w.write(f"br label %{join}")
+        scope = w.close()
+        e.forget(scope.memo)
+        scopes.append(scope)
+    w.write(f"br i1 {test.text}, label %{labels[0]}, label %{labels[1]}")
+    for label, scope in zip(labels, scopes, strict=True):
+        w.label(label)
+        w.take(scope)
+    w.label(join)
+    scalars = [r for r in inst.results if not r.type.shape]
+    for r, yes, no in zip(scalars, *values, strict=True):
+        lane = e.b.value(
+            f"phi {yes.type} [{yes.text}, %{scopes[0].label}], [{no.text}, %{scopes[1].label}]",
+            r.type.dtype,
+            1,
+        )
+        e.bound[r] = Uniform(lane, w.at)
+
+
+RULES = {"for": for_loop, "while": while_loop, "if": branch}

@@ -1,0 +1,281 @@
+"""The matrix microkernel: C += A @ B on tiles of fixed size, blocked for the registers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tilewright.codegen.lanes import Lane, Lanes, llvm_type
+from tilewright.codegen.llvm import Machine
+from tilewright.errors import InternalError
+from tilewright.ir import types as ty
+from tilewright.ir.types import DType, pointer_to
+from tilewright.targets.cpu.routine import Function, Routine
+
+CACHE_LINE = 64
+UNROLL = 4  # 16 costs a seventh of the speed
+
+
+@dataclass(frozen=True)
+class Panel:
+    """The layout of B: panels of `width` columns, with `k_group` rows of a column side by side."""
+
+    width: int
+    k_group: int = 1
+
+    def offset(self, k: int, n: int, k_size: int) -> int:
+        """Where B[k, n] of a matrix with `k_size` rows is, in elements."""
+        group = k // self.k_group * self.k_group
+        column = n % self.width * self.k_group + k % self.k_group
+        return (n // self.width * k_size + group) * self.width + column
+
+
+@dataclass(frozen=True)
+class Gemm(Function):
+    """A function that adds A @ B to C.
+
+    Its arguments are `ptr a, i64 lda, ptr b, ptr c, i64 ldc, ptr next_a, i64 next_lda, ptr next_b,
+    i64 next_ldb`, leading dimensions in elements. A is row-major and of dtype `operand`, B of the
+    same dtype in panels, 64-byte aligned, C row-major of dtype `acc`. While it computes, it
+    prefetches the tiles at `next_a` and `next_b`, which A and B are going to be converted or
+    packed from; either may be null.
+    """
+
+    m: int
+    n: int
+    k: int
+    operand: DType
+    acc: DType
+    panel: Panel
+
+
+@dataclass(frozen=True)
+class Product:
+    """How one vector of C takes up a group of rows of B: operand dtype, size of group, code."""
+
+    operand: DType
+    k_group: int
+    emit: Callable[[Lanes, Lane, Lane, Lane], Lane]
+
+
+@dataclass(frozen=True)
+class Block:
+    """What part of C is kept in registers: rows, vectors of each, and lanes of a vector."""
+
+    rows: int
+    vectors: int
+    lanes: int
+
+    @property
+    def width(self) -> int:
+        return self.vectors * self.lanes
+
+
+def gemm_function(
+    m: int,
+    n: int,
+    k: int,
+    operand: DType,
+    acc: DType,
+    machine: Machine,
+    *,
+    a_direct: bool,
+    native_bf16: bool = False,
+    b_transposed: bool = False,
+) -> Gemm:
+    """The function for m x k times k x n, all powers of two, of matrices that were `operand`.
+
+    `a_direct` says that A has rows `lda` apart, else they are `k` apart and `lda` is not read;
+    A must be converted to the result's `operand` in either case. `native_bf16` allows
+    instructions that take denormals to zero; every other float product is an fma in ascending
+    order of k, whatever the blocking. `next_a` and `next_b` are tiles of `operand`; with
+    `b_transposed` the latter is n x k.
+    """
+    lanes = min(n, machine.vector_bytes // acc.bytes)
+    product = _product(k, lanes, operand, acc, machine, native_bf16)
+    block = _block(m, n, lanes, machine)
+    r = Routine(machine)
+    kernel = _Kernel(r, (m, n, k), product, block, acc, a_direct)
+    source_b = (n, k) if b_transposed else (k, n)
+    kernel.write(_Prefetch(r, "a", (m, k), operand), _Prefetch(r, "b", source_b, operand))
+    marks = "_direct" * a_direct + "_bt" * b_transposed
+    name = f"tw_gemm_{m}x{n}x{k}_{operand.short}_{product.operand.short}_{acc.short}{marks}"
+    made = r.finish(name, kernel.parameters)
+    panel = Panel(block.width, product.k_group)
+    return Gemm(name, made.definition, made.needs, m, n, k, product.operand, acc, panel)
+
+
+def _product(
+    k: int, lanes: int, operand: DType, acc: DType, machine: Machine, native_bf16: bool
+) -> Product:
+    pairs = machine.arch == "x86_64" and k >= 2 and lanes >= 4
+    if acc is ty.int32 and operand.is_integer and operand.bits <= 32:
+        if pairs and operand.bits == 8:
+            return Product(ty.int16, 2, _pair_product)
+        return Product(ty.int32, 1, lambda b, c, x, y: b.add(c, b.mul(x, y)))
+    if acc not in (ty.float32, ty.float64) or not operand.is_float or operand.bits > acc.bits:
+        raise InternalError(f"no matrix product of {operand} in {acc}")
+    native = native_bf16 and machine.has("avx512bf16") and machine.has("avx512vl")
+    if native and pairs and operand is ty.bfloat16 and acc is ty.float32:
+        return Product(ty.bfloat16, 2, _bf16_product)
+    return Product(acc, 1, _fma if _has_fma(machine) else _multiply_add)
+
+
+def _has_fma(machine: Machine) -> bool:
+    return machine.arch != "x86_64" or machine.has("fma") or machine.has("avx512f")
+
+
+def _fma(b: Lanes, c: Lane, x: Lane, y: Lane) -> Lane:
+    return b.fma(x, y, c)
+
+
+def _multiply_add(b: Lanes, c: Lane, x: Lane, y: Lane) -> Lane:
+    # Without the instruction, an fma is a call of the C library for every lane.
+    return b.add(c, b.mul(x, y))
+
+
+def _bf16_product(b: Lanes, c: Lane, x: Lane, y: Lane) -> Lane:
+    return b.call(f"llvm.x86.avx512bf16.dpbf16ps.{32 * c.width}", c.dtype, c, x, y)
+
+
+def _pair_product(b: Lanes, c: Lane, x: Lane, y: Lane) -> Lane:
+    # Exact for signed and unsigned bytes; LLVM makes it one vpdpwssd where there is one.
+    name = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}[c.width]
+    return b.add(c, b.call(f"llvm.x86.{name}", ty.int32, x, y, width=c.width))
+
+
+def _block(m: int, n: int, lanes: int, machine: Machine) -> Block:
+    many = machine.vector_bytes == 64 or machine.arch == "aarch64"
+    vectors = min(n // lanes, 4 if many else 2)
+    # 16 accumulators of 32 registers, 12 of 16: enough to hide the latency of two fma units.
+    rows = {1: 8, 2: 8, 4: 4} if many else {1: 8, 2: 6}
+    return Block(min(m, rows[vectors]), vectors, lanes)
+
+
+class _Prefetch:
+    """Spreads the cache lines of a row-major tile over the blocks of the computation."""
+
+    def __init__(self, r: Routine, operand: str, shape: tuple[int, int], dtype: DType):
+        self.r = r
+        self.ptr = Lane(f"%next_{operand}", pointer_to(dtype))
+        self.stride = Lane(f"%next_ld{operand}", ty.int64)
+        self.line = min(shape[1], CACHE_LINE // dtype.bytes)
+        self.lines_of_row = shape[1] // self.line
+        self.lines = shape[0] * self.lines_of_row
+
+    def write(self, block: Lane, blocks: int) -> None:
+        """Prefetch the share of one of the blocks."""
+        r, b = self.r, self.r.b
+        share = 1 << (-(-self.lines // blocks) - 1).bit_length()
+        wanted = b.ne(self.ptr, b.const(0, self.ptr.dtype))
+        if share * blocks > self.lines:
+            wanted = b.bit_and(wanted, b.lt(block, r.index(self.lines // share)))
+        step = min(share, 16)
+        piece = min(step, self.lines_of_row)
+
+        def pieces(i: Lane) -> None:
+            first = b.add(r.times(block, share), i)
+            for u in range(0, step, piece):
+                self._piece(b.add(first, r.index(u)), piece)
+
+        r.when(wanted, lambda: r.loop(share, step, pieces))
+
+    def _piece(self, number: Lane, lines: int) -> None:
+        """Prefetch some lines of one row, from line `number` of the tile on."""
+        r, b = self.r, self.r.b
+        row = b.shr(number, r.index(self.lines_of_row.bit_length() - 1))
+        column = b.bit_and(number, r.index(self.lines_of_row - 1))
+        start = r.at(self.ptr, b.mul(row, self.stride), r.times(column, self.line))
+        b.require("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        for i in range(lines):
+            ptr = r.at(start, i * self.line).text
+            r.write(f"call void @llvm.prefetch.p0(ptr {ptr}, i32 0, i32 3, i32 1)")
+
+
+class _Kernel:
+    """The loops over panels, blocks of rows, and k."""
+
+    def __init__(
+        self,
+        r: Routine,
+        shape: tuple[int, int, int],
+        product: Product,
+        block: Block,
+        acc: DType,
+        a_direct: bool,
+    ):
+        self.r, self.product, self.block = r, product, block
+        self.m, self.n, self.k = shape
+        self.a = Lane("%a", pointer_to(product.operand))
+        self.b = Lane("%b", pointer_to(product.operand))
+        self.c = Lane("%c", pointer_to(acc))
+        self.lda = Lane("%lda", ty.int64) if a_direct else r.index(self.k)
+        self.ldc = Lane("%ldc", ty.int64)
+
+    @property
+    def parameters(self) -> list[Lane]:
+        ptr, i64 = self.c.dtype, ty.int64
+        names = {"a": ptr, "lda": i64, "b": ptr, "c": ptr, "ldc": i64}
+        names |= {"next_a": ptr, "next_lda": i64, "next_b": ptr, "next_ldb": i64}
+        return [Lane(f"%{name}", dtype) for name, dtype in names.items()]
+
+    def write(self, *prefetches: _Prefetch) -> None:
+        r, rows = self.r, self.block.rows
+        whole, panels = self.m // rows, self.n // self.block.width
+
+        def panel(j: Lane) -> None:
+            def block(i: Lane) -> None:
+                self._rows(r.times(i, rows), rows, j)
+                number = r.b.add(r.times(j, whole), i)
+                for prefetch in prefetches:
+                    prefetch.write(number, panels * whole)
+
+            r.loop(whole, 1, block)
+            if self.m % rows:
+                self._rows(r.index(whole * rows), self.m % rows, j)
+
+        r.loop(panels, 1, panel)
+
+    def _rows(self, i: Lane, rows: int, j: Lane) -> None:
+        """All of k for some rows of C and one panel."""
+        r, b = self.r, self.r.b
+        corner = r.at(self.c, b.mul(i, self.ldc), r.times(j, self.block.width))
+        c = [r.at(corner, b.mul(r.index(row), self.ldc)) for row in range(rows)]
+        c = [r.at(row, v * self.block.lanes) for row in c for v in range(self.block.vectors)]
+        a = r.at(self.a, b.mul(i, self.lda))
+        a = [r.at(a, b.mul(r.index(row), self.lda)) for row in range(rows)]
+        panel = r.at(self.b, r.times(j, self.k * self.block.width))
+        group = self.product.k_group
+        step = min(self.k, UNROLL * group)
+
+        def steps(k: Lane, *acc: Lane) -> list[Lane]:
+            ahead = r.at(panel, r.times(k, self.block.width))
+            for u in range(0, step, group):
+                here = [r.at(row, k, u) for row in a]
+                acc = self._step(here, r.at(ahead, u * self.block.width), acc)
+            return acc
+
+        sums = r.loop(self.k, step, steps, [r.load(ptr, self.block.lanes) for ptr in c])
+        for value, ptr in zip(sums, c, strict=True):
+            r.store(value, ptr)
+
+    def _step(self, a: list[Lane], panel: Lane, acc: list[Lane]) -> list[Lane]:
+        """Add the products of one group of k; `a` points to the elements of each row."""
+        r, product, wide = self.r, self.product, self.block.lanes * self.product.k_group
+        align = wide * product.operand.bytes
+        y = [r.load(r.at(panel, v * wide), wide, align) for v in range(self.block.vectors)]
+        out = []
+        for row, ptr in enumerate(a):
+            x = self._broadcast(ptr)
+            for v in range(self.block.vectors):
+                out.append(product.emit(r.b, acc[row * self.block.vectors + v], x, y[v]))
+        return out
+
+    def _broadcast(self, ptr: Lane) -> Lane:
+        """A group of elements of A, in every lane."""
+        r, operand, group = self.r, self.product.operand, self.product.k_group
+        if group == 1:
+            return r.b.splat(r.load(ptr), self.block.lanes)
+        pair = r.b.splat(r.load(ptr, dtype=ty.int32), self.block.lanes)
+        wide = self.block.lanes * group
+        return r.b.value(f"bitcast {pair.typed} to {llvm_type(operand, wide)}", operand, wide)

@@ -1,0 +1,199 @@
+"""The CPU as a target: lowering, object code, and launches on the thread pool."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilewright import config
+from tilewright.codegen import llvm
+from tilewright.errors import (
+    DeviceAssertError,
+    InternalError,
+    Loc,
+    OutOfBoundsError,
+    excerpt,
+    out_of_bounds_message,
+)
+from tilewright.ir.inst import Kernel
+from tilewright.ir.types import Type, parse_type
+from tilewright.passes import pipeline
+from tilewright.targets.cpu import threads
+from tilewright.targets.cpu.lower import lower
+
+STATE_WORDS = 16  # the launch's state: 8 words of the pool, then the record of a fault
+HEAD_SLOTS = 6  # pointer to the state, grid, pointer to counters, reserved
+SLOTS = 3  # of a parameter: value, and the bounds of its storage
+TAKEN, SITE, PROGRAM, ADDRESS, OUTSIDE = range(8, 13)  # words of the fault record
+CHUNKS_PER_THREAD = 6  # so that threads which finish early find work left
+IMPORTS = {"tw_poll": threads.poll_address}
+
+
+@dataclass(frozen=True, slots=True)
+class CpuCode:
+    """LLVM IR of a kernel, and what launches and reports must know about it."""
+
+    text: str
+    metadata: dict[str, Any]
+
+
+class CpuTarget:
+    """Native code on all cores of this computer."""
+
+    name = "cpu"
+    devices = "cpu"
+    facts = frozenset({"one"})
+    options = frozenset({"debug"})
+    passes = pipeline.STANDARD
+
+    def machine(self) -> llvm.Machine:
+        """The computer that code is made for, by the setting `features` a lesser one."""
+        return llvm.host_machine(config.get("features"))
+
+    def identity(self) -> str:
+        machine = self.machine()
+        return f"{machine.triple} {machine.cpu} {machine.features} LLVM {llvm.llvm_version()}"
+
+    def lower(self, kernel: Kernel, *, bounds: bool, counters: bool) -> CpuCode:
+        lowered = lower(kernel, self.machine(), bounds=bounds, counters=counters)
+        metadata = {
+            "name": kernel.name,
+            "entry": lowered.entry,
+            "params": [[p.name, str(p.type)] for p in kernel.params],
+            "sites": list(lowered.sites),
+            "imports": list(lowered.imports),
+        }
+        return CpuCode(lowered.text, json.loads(json.dumps(metadata)))
+
+    def assemble(self, text: str) -> bytes:
+        return llvm.compile_object(text, self.machine()).bytes
+
+    def assembly(self, text: str) -> str:
+        return llvm.emit_assembly(text, self.machine())
+
+    def load(self, object_bytes: bytes, metadata: dict[str, Any]) -> CpuBinary:
+        imports = {name: IMPORTS[name]() for name in metadata["imports"]}
+        library = llvm.Library.load(object_bytes, [metadata["entry"]], imports)
+        return CpuBinary(library, metadata)
+
+
+class ArgumentBlock:
+    """Memory that one launch at a time passes to native code: its state, then the arguments."""
+
+    __slots__ = ("memory", "state", "args")
+
+    def __init__(self, slots: int):
+        self.memory = (ctypes.c_int64 * (STATE_WORDS + slots))()
+        self.state = ctypes.addressof(self.memory)
+        self.args = self.state + 8 * STATE_WORDS
+
+
+class CpuBinary:
+    """Machine code in memory, and blocks of arguments that wait for the next launch."""
+
+    def __init__(self, library: llvm.Library, metadata: dict[str, Any]):
+        self.library = library
+        self.metadata = metadata
+        self.entry = library.address(metadata["entry"])
+        types = [parse_type(text) for _, text in metadata["params"]]
+        self.slots = HEAD_SLOTS + SLOTS * len(types)
+        self.layout = "<6q" + "".join(map(slot_format, types))
+        self.pack = struct.Struct(self.layout).pack_into
+        # Taken by a launch and given back, so that threads and signal handlers never share one.
+        self.free: list[ArgumentBlock] = []
+        threads.start()
+
+    def launch(
+        self, grid: tuple[int, int, int], values: Sequence[Any], team: int, counters: int = 0
+    ) -> None:
+        """Run the grid on up to `team` threads.
+
+        `values` are address, low and high of each pointer and the plain value of each scalar.
+        """
+        x, y, z = grid
+        total = x * y * z
+        try:
+            block = self.free.pop()
+        except IndexError:
+            block = ArgumentBlock(self.slots)
+        memory = block.memory
+        try:
+            self.pack(memory, 8 * STATE_WORDS, block.state, x, y, z, counters, 0, *values)
+        except OverflowError:
+            self.pack(
+                memory, 8 * STATE_WORDS, block.state, x, y, z, counters, 0, *self.rounded(values)
+            )
+        chunk = -(-total // (team * CHUNKS_PER_THREAD))
+        if threads.parallel(self.entry, block.args, total, chunk, team if total > 1 else 1):
+            raise self.fault(block)
+        self.free.append(block)
+
+    def rounded(self, values: Sequence[Any]) -> list[Any]:
+        """The values with floats beyond fp32 as the infinities they round to."""
+        out = []
+        for value in values:
+            if isinstance(value, float):
+                with np.errstate(over="ignore"):
+                    value = float(np.float32(value))
+            out.append(value)
+        return out
+
+    def fault(self, block: ArgumentBlock) -> Exception:
+        """The error that the fault record of a launch tells of."""
+        words = block.memory
+        if not words[TAKEN]:
+            return InternalError(f"{self.metadata['name']}: a launch stopped without a reason")
+        site = self.metadata["sites"][words[SITE]]
+        x, y = words[STATE_WORDS + 1], words[STATE_WORDS + 2]
+        number = words[PROGRAM]
+        program = (number % x, number // x % y, number // (x * y))
+        loc = site_loc(site)
+        if site["kind"] == "assert":
+            return DeviceAssertError(
+                f"{self.metadata['name']}: device_assert failed at {loc}: program {program}: "
+                f"{site.get('message') or 'the condition does not hold'}\n{excerpt(loc)}"
+            )
+        return OutOfBoundsError(self.bounds_message(words, site, program, loc))
+
+    def bounds_message(
+        self, words: Any, site: dict[str, Any], program: tuple[int, int, int], loc: Loc
+    ) -> str:
+        size = site["bytes"]
+        number = site["param"]
+        address = words[ADDRESS] % (1 << 64)
+        name, start, high = "its argument", 0, 0
+        if number >= 0:
+            name = self.metadata["params"][number][0]
+            start, _, high = words[STATE_WORDS + HEAD_SLOTS + SLOTS * number :][:SLOTS]
+        element = (address - start) // size
+        outside = -(-words[OUTSIDE] // size)
+        return out_of_bounds_message(
+            self.metadata["name"], site["kind"], name, loc, program,
+            element, max(0, high - start) // size, outside,
+        )  # fmt: skip
+
+
+def slot_format(kind: Type) -> str:
+    """How `struct` writes the three slots of a parameter."""
+    dtype = kind.dtype
+    if dtype.is_pointer:
+        return "QQQ"
+    if dtype.is_float:
+        return "d16x" if dtype.bits == 64 else "f20x"
+    return "Q16x" if dtype.kind == "uint" else "q16x"
+
+
+def site_loc(site: dict[str, Any]) -> Loc:
+    """Where an access stands in the user's source."""
+    return Loc(
+        site["file"], site["line"], site["col"], site["end_line"], site["end_col"], site["function"]
+    )
+
+
+CPU = CpuTarget()

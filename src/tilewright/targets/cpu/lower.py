@@ -1,0 +1,259 @@
+"""A kernel of the tile IR as LLVM IR text for one CPU: the entry function and its blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tilewright.codegen.literals import Lane
+from tilewright.codegen.llvm import Machine
+from tilewright.errors import UnsupportedError
+from tilewright.ir import types as t
+from tilewright.ir.inst import Block, Inst, Kernel, Value
+from tilewright.ir.types import Type
+from tilewright.targets.cpu import control, products, wholes
+from tilewright.targets.cpu.evaluate import Buffer, Evaluator, OpLanes
+from tilewright.targets.cpu.forms import Uniform
+from tilewright.targets.cpu.loops import Loop
+from tilewright.targets.cpu.memory import ARGUMENTS, Memory
+from tilewright.targets.cpu.nest import NestWriter
+from tilewright.targets.cpu.plan import Plan
+from tilewright.targets.cpu.schedule import Anchor, Nest, Scheduler, segments
+from tilewright.targets.cpu.writer import Writer
+
+ENTRY = "tw_entry"
+STACK_BYTES = 512 << 10  # larger scratch comes from malloc: pool threads have 8 MiB of stack
+GRID_SLOT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """LLVM IR of a kernel and what launching and reporting must know of it."""
+
+    text: str
+    entry: str
+    sites: list[dict]
+    param_count: int
+    imports: tuple[str, ...]
+
+
+@dataclass(eq=False, slots=True)
+class Lowering:
+    """The state while one kernel is lowered."""
+
+    kernel: Kernel
+    machine: Machine
+    e: Evaluator
+    memory: Memory
+    nests: NestWriter
+    plan: Plan
+    scratch: int = 0  # bytes
+    imports: dict[str, None] = field(default_factory=dict)
+    packed: dict[Inst, products.Packed] = field(default_factory=dict)
+
+    # --- buffers
+
+    def buffer(self, value: Value) -> Buffer:
+        """The scratch memory of a kept value, made on first use."""
+        e = self.e
+        if value not in e.buffers:
+            e.buffers[value] = self.new_buffer(value.type, self.wide_sum(value))
+        return e.buffers[value]
+
+    def new_buffer(self, type: Type, memory: t.DType | None = None) -> Buffer:
+        held = type.with_dtype(memory) if memory is not None else type
+        name = self.new_scratch(held.size * held.dtype.bytes)
+        return Buffer(name, held, type.dtype if memory is not None else None)
+
+    def new_scratch(self, size: int) -> str:
+        """The address of so many bytes of scratch memory, 64-byte aligned."""
+        name = self.e.w.fresh("buf")
+        self.e.w.allocas.append(f"  {name} = getelementptr i8, ptr %scratch, i64 {self.scratch}")
+        self.scratch += -(-size // 64) * 64
+        return name
+
+    def wide_sum(self, value: Value) -> t.DType | None:
+        """Sums of 16-bit floats are kept in fp32 and rounded when they are read."""
+        inst, dtype = value.inst, value.type.dtype
+        if inst is None or not dtype.is_float or dtype.bits >= 32:
+            return None
+        sums = inst.op.name == "reduce" and inst.attrs["combine"] in ("add", "mul")
+        return t.float32 if sums or inst.op.name == "dot" else None
+
+    # --- blocks
+
+    def block(self, block: Block, assigns: list[tuple[Value, Value]] = ()) -> None:
+        """Everything in a block; then each value is assigned to its target's buffer."""
+        parts = segments(block)
+        for part in parts[:-1]:
+            if isinstance(part, Inst):
+                control.RULES[part.op.name](self, part)
+            else:
+                self.straight(part)
+        self.straight(parts[-1], assigns)
+
+    def straight(self, insts: list[Inst], assigns: list[tuple[Value, Value]] = ()) -> None:
+        scheduler = Scheduler(self.plan)
+        for inst in insts:
+            for r in inst.results:
+                if r in self.plan.kept:
+                    self.buffer(r)
+        scheduler.run(insts)
+        self.assign(scheduler, assigns)
+        for item in scheduler.items:
+            if isinstance(item, Nest):
+                for anchor in item.anchors:
+                    if anchor.kind == "pack":
+                        products.packing(self, anchor)
+                self.nests.write(item)
+            else:
+                self.solo(item)
+
+    def assign(self, scheduler: Scheduler, assigns: list[tuple[Value, Value]]) -> None:
+        """Assign all at once: what one target held is read before any is written."""
+        targets = {target for target, _ in assigns}
+        late: list[tuple[Value, Value]] = []
+        for target, value in assigns:
+            if self.same_buffer(target, value):
+                continue
+            anchor = Anchor("assign", None, value.type.shape, value, target)
+            reads = scheduler.reads(anchor)
+            others = (reads.same | reads.whole) & (targets - {target})
+            if others or target in reads.whole:
+                held = Value(value.type)
+                self.e.buffers[held] = self.new_buffer(value.type)
+                scheduler.place(Anchor("assign", None, value.type.shape, value, held))
+                late.append((target, held))
+            else:
+                late.append((target, value))
+        for target, value in late:
+            scheduler.place(Anchor("assign", None, value.type.shape, value, target))
+
+    def same_buffer(self, target: Value, value: Value) -> bool:
+        buffers = self.e.buffers
+        return value in buffers and buffers[value] is buffers.get(target)
+
+    def solo(self, anchor: Anchor) -> None:
+        """What does not run in a loop nest."""
+        inst = anchor.inst
+        name = inst.op.name
+        if anchor.kind == "whole":
+            wholes.RULES[name](self, inst)
+        elif anchor.kind == "dot":
+            products.write_dot(self, inst)
+        elif name == "load":
+            self.e.bind(inst.result, (), self.memory.load(inst, ()))
+        elif name == "store":
+            self.memory.store(inst, ())
+        elif name in ("atomic_rmw", "atomic_cas"):
+            old = self.memory.atomic(inst, ())
+            self.e.bind(inst.result, (), Uniform(old, self.e.w.at))
+        elif name == "device_assert":
+            self.memory.check_assert(inst, ())
+        elif name == "device_print":
+            wholes.write_print(self, inst)
+        elif name != "barrier":
+            raise UnsupportedError(f"the CPU target does not do {name}", inst.loc)
+
+
+def lower(
+    kernel: Kernel, machine: Machine, *, bounds: bool = True, counters: bool = False
+) -> Lowered:
+    """The LLVM IR of a kernel for a machine.
+
+    Args:
+        bounds: compile in the check of every access against its argument.
+        counters: compile in the counters of elements and bytes by site.
+    """
+    w = Writer()
+    features = frozenset(f[1:] for f in machine.features.split(",") if f.startswith("+"))
+    target = {"x86_64": "x86"}.get(machine.arch, machine.arch)
+    e = Evaluator(w, OpLanes(w.write, w.fresh, w.declare, target, features))
+    plan = Plan(kernel)
+    memory = Memory(e, kernel, plan.roots, bounds, counters)
+    e.load = memory.load
+    nests = NestWriter(e, memory, machine.vector_bytes)
+    lowering = Lowering(kernel, machine, e, memory, nests, plan)
+    bind_params(lowering)
+    loop = Loop(w, "%begin", "%end", "1")
+    loop.open(counter="%pid")
+    bind_programs(lowering)
+    lowering.block(kernel.body)
+    loop.close()
+    return Lowered(
+        module_text(lowering), ENTRY, memory.sites, len(kernel.params), tuple(lowering.imports)
+    )
+
+
+def bind_params(lowering: Lowering) -> None:
+    """Load the arguments from their slots."""
+    e = lowering.e
+    for i, value in enumerate(lowering.kernel.body.params):
+        dtype = value.type.dtype
+        place = e.w.fresh("slot")
+        e.w.write(f"{place} = getelementptr i64, ptr %args, i64 {ARGUMENTS + 3 * i}")
+        lane = e.load_memory(Lane(place, t.pointer_to(dtype)), dtype, 1)
+        e.bound[value] = Uniform(lane, 0)
+
+
+def bind_programs(lowering: Lowering) -> None:
+    """The program ids and the grid, as far as the kernel asks for them."""
+    e, w = lowering.e, lowering.e.w
+    used = [i for i in lowering.kernel.walk() if i.op.effect == "program"]
+    axes = {i.attrs["axis"] for i in used if i.op.name == "program_id"}
+    sizes: dict[int, Lane] = {}
+
+    def size(axis: int) -> Lane:
+        if axis not in sizes:
+            with w.outside(0):
+                place = w.fresh("slot")
+                w.write(f"{place} = getelementptr i64, ptr %args, i64 {GRID_SLOT + axis}")
+                sizes[axis] = e.b.value(f"load i32, ptr {place}", t.uint32, 1)
+        return sizes[axis]
+
+    ids: dict[int, Lane] = {}
+    if axes:
+        rest = e.b.value("trunc i64 %pid to i32", t.uint32, 1)
+        for axis in range(max(axes) + 1):
+            if axis == 2:
+                ids[axis] = rest
+                break
+            above = e.b.value(f"udiv i32 {rest.text}, {size(axis).text}", t.uint32, 1)
+            ids[axis] = e.b.sub(rest, e.b.mul(above, size(axis)))
+            rest = above
+    for inst in used:
+        axis = inst.attrs["axis"]
+        lane = ids[axis] if inst.op.name == "program_id" else size(axis)
+        depth = w.at if inst.op.name == "program_id" else 0
+        e.bound[inst.result] = Uniform(Lane(lane.text, t.int32), depth)
+
+
+def module_text(lowering: Lowering) -> str:
+    w = lowering.e.w
+    w.write("br label %leave")
+    size = max(64, lowering.scratch)
+    large = size > STACK_BYTES
+    if large:
+        w.declare("declare ptr @aligned_alloc(i64, i64)")
+        w.declare("declare void @free(ptr)")
+        scratch = f"  %scratch = call ptr @aligned_alloc(i64 64, i64 {size})"
+    else:
+        scratch = f"  %scratch = alloca [{size} x i8], align 64"
+    for name in lowering.imports:
+        w.declare(f"declare i64 @{name}(ptr)")
+    return "\n".join(
+        [
+            *w.declared,
+            f"define void @{ENTRY}(i64 %begin, i64 %end, ptr %args) nounwind {{",
+            "entry:",
+            scratch,
+            *w.allocas,
+            *w.scopes[0].lines,
+            "leave:",
+            *(["  call void @free(ptr %scratch)"] if large else []),
+            "  ret void",
+            "}",
+            "",
+        ]
+    )
+
+

@@ -1,0 +1,573 @@
+"""Loads, stores and atomics of tiles: vector accesses, gathers, bounds, counters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tilewright.codegen.lanes import Lanes
+from tilewright.codegen.literals import Lane, suffix
+from tilewright.errors import Loc
+from tilewright.ir import types as t
+from tilewright.ir.inst import Inst, Kernel, Value
+from tilewright.ir.types import DType
+from tilewright.targets.cpu.evaluate import Evaluator
+from tilewright.targets.cpu.forms import Form, Index, Prefix, Steps, Uniform, Vector
+
+ARGUMENTS = 6  # slots of the argument block before those of the parameters
+FAULT_WORD = 8  # of the launch state, where a fault is recorded
+
+# The first program that faults leaves what happened in the launch state and stops the launch.
+FAULT_IR = """
+define internal void @tw_fault(ptr %args, i64 %site, i64 %pid, i64 %address, i64 %outside) cold noinline {
+  %state = load ptr, ptr %args
+  %record = getelementptr i64, ptr %state, i64 8
+  %old = cmpxchg ptr %record, i64 0, i64 1 acq_rel monotonic
+  %won = extractvalue { i64, i1 } %old, 1
+  br i1 %won, label %tell, label %stop
+tell:
+  %p1 = getelementptr i64, ptr %record, i64 1
+  store i64 %site, ptr %p1
+  %p2 = getelementptr i64, ptr %record, i64 2
+  store i64 %pid, ptr %p2
+  %p3 = getelementptr i64, ptr %record, i64 3
+  store i64 %address, ptr %p3
+  %p4 = getelementptr i64, ptr %record, i64 4
+  store i64 %outside, ptr %p4
+  br label %stop
+stop:
+  %word = cmpxchg ptr %state, i64 0, i64 1 acq_rel monotonic
+  ret void
+}
+"""
+
+
+@dataclass(slots=True)
+class Extent:
+    """The addresses that an argument's storage spans."""
+
+    low: Lane
+    high: Lane
+
+
+def site_record(inst: Inst, kind: str, param: int, dtype: DType) -> dict:
+    """What a report or an error says of one access in the source."""
+    loc = inst.loc or Loc("<unknown>", 0)
+    return {
+        "kind": kind,
+        "param": param,
+        "file": loc.file,
+        "line": loc.line,
+        "col": loc.col,
+        "end_line": loc.end_line,
+        "end_col": loc.end_col,
+        "function": loc.function,
+        "dtype": dtype.name,
+        "bytes": dtype.bytes,
+        "message": inst.attrs.get("message", ""),
+    }
+
+
+@dataclass(slots=True)
+class Access:
+    """One access at one index, taken apart."""
+
+    pointer: Form
+    mask: Form  # Uniform true where there is none
+    size: int
+    dtype: DType
+    limit: Lane | None = None  # of a whole row: how many of its lanes are on
+
+
+@dataclass(eq=False, slots=True)
+class Memory:
+    """The memory rules of one kernel's lowering."""
+
+    e: Evaluator
+    kernel: Kernel
+    roots: object  # Value -> set of parameter indices, or None
+    bounds: bool
+    counters: bool
+    extents: dict[int, Extent] = field(default_factory=dict)
+    sites: list[dict] = field(default_factory=list)
+    numbers: dict[Inst, int] = field(default_factory=dict)
+    limits: dict[str, Lane] = field(default_factory=dict)  # of the row being written
+    checked: set[tuple] = field(default_factory=set)
+    row_masks: dict[tuple, str] = field(default_factory=dict)  # access -> its mask as a limit
+    fault_label: str = "leave"
+
+    # --- sites
+
+    def site(self, inst: Inst) -> int:
+        """The number of an access in the table of sites."""
+        if inst not in self.numbers:
+            kind = inst.op.access.kind if inst.op.access else "assert"
+            dtype = t.int1
+            param = -1
+            if inst.op.access:
+                pointer = inst.operands[0]
+                dtype = pointer.type.dtype.element_ty
+                roots = self.roots(pointer)
+                param = next(iter(roots)) if roots and len(roots) == 1 else -1
+            self.numbers[inst] = len(self.sites)
+            self.sites.append(site_record(inst, kind, param, dtype))
+        return self.numbers[inst]
+
+    def extent(self, param: int) -> Extent:
+        if param not in self.extents:
+            e = self.e
+
+            def slot(offset: int) -> Lane:
+                place = e.w.fresh("slot")
+                number = ARGUMENTS + 3 * param + offset
+                e.w.write(f"{place} = getelementptr i64, ptr %args, i64 {number}")
+                return e.b.value(f"load i64, ptr {place}", t.uint64, 1)
+
+            with e.w.outside(0):
+                self.extents[param] = Extent(slot(1), slot(2))
+        return self.extents[param]
+
+    # --- taking an access apart
+
+    def mask_of(self, inst: Inst) -> Value | None:
+        where = inst.op.access.mask
+        return inst.operands[where] if 0 <= where < len(inst.operands) else None
+
+    def access(self, inst: Inst, index: tuple[Index, ...]) -> Access:
+        e = self.e
+        pointer = e.eval(inst.operands[0], index)
+        mask = self.mask_of(inst)
+        form = e.eval(mask, index) if mask is not None else e.true
+        dtype = inst.operands[0].type.dtype.element_ty
+        return Access(pointer, form, dtype.bytes, dtype)
+
+    def prepare(self, inst: Inst, index: tuple[Index, ...]) -> Access:
+        """Look at an access over a whole row: note its limit, check its bounds at once."""
+        a = self.access(inst, index)
+        e = self.e
+        if isinstance(a.mask, Prefix):
+            a.limit = a.mask.limit
+        elif isinstance(a.mask, Uniform) and a.mask.lane.text != "true":
+            a.limit = e.b.select(a.mask.lane, e.const(e.row.length), e.const(0))
+            self.row_masks[inst, tuple(i.key for i in index)] = a.limit.text
+        if a.limit is not None and not (
+            isinstance(a.pointer, Uniform) and isinstance(a.mask, Uniform)
+        ):
+            self.limits[a.limit.text] = a.limit
+        if isinstance(a.pointer, Steps) and isinstance(a.mask, (Prefix, Uniform)):
+            self.check_row(inst, a)
+            self.checked.add((inst, tuple(i.key for i in index)))
+        return a
+
+    # --- bounds
+
+    def check_row(self, inst: Inst, a: Access) -> None:
+        """One test for a whole row of a progression of addresses."""
+        param = self.param(inst)
+        if not self.bounds or param is None:
+            return
+        e, b = self.e, self.e.b
+        count = self.active(a.mask)
+        first = b.bitcast(a.pointer.base, t.int64)
+        stride = a.pointer.stride
+        last = b.sub(count, e.const(1))
+        span = b.mul(last, stride if isinstance(stride, Lane) else e.const(stride))
+        end = b.add(first, span)
+        low, high = first, end
+        if isinstance(stride, Lane) or stride < 0:
+            low, high = b.minimum(first, end), b.maximum(first, end)
+        some = b.gt(count, e.const(0)) if count.known is None else None
+        self.check_range(inst, param, low, high, a.size, some)
+
+    def active(self, mask: Form) -> Lane:
+        """How many elements of the row are not masked off."""
+        e, b = self.e, self.e.b
+        whole = e.const(e.row.length)
+        if isinstance(mask, Prefix):
+            return b.minimum(b.maximum(mask.limit, e.const(0)), whole)
+        return whole if mask.lane.text == "true" else b.select(mask.lane, whole, e.const(0))
+
+    def param(self, inst: Inst) -> int | None:
+        roots = self.roots(inst.operands[0])
+        return next(iter(roots)) if roots and len(roots) == 1 else None
+
+    def check_range(
+        self, inst: Inst, param: int, low: Lane, high: Lane, size: int, some: Lane | None
+    ) -> None:
+        """Leave the kernel unless [low, high + size) lies in the argument."""
+        e, b, w = self.e, self.e.b, self.e.w
+        extent = self.extent(param)
+        low, high = b.bitcast(low, t.uint64), b.bitcast(high, t.uint64)
+        top = b.sub(extent.high, e.b.const(size, t.uint64))
+        below, above = b.lt(low, extent.low), b.gt(high, top)
+        bad = b.bit_or(below, above)
+        if some is not None:
+            bad = b.bit_and(bad, some)
+        fault, go = w.new_label("fault"), w.new_label("go")
+        w.write(f"br i1 {bad.text}, label %{fault}, label %{go}")
+        w.label(fault)
+        address = b.select(below, low, b.maximum(extent.high, low))
+        outside = b.select(
+            below, b.sub(extent.low, low), b.sub(b.add(high, b.const(size, t.uint64)), extent.high)
+        )
+        self.raise_fault(inst, address, outside)
+        w.label(go)
+
+    def raise_fault(self, inst: Inst, address: Lane, outside: Lane) -> None:
+        w = self.e.w
+        w.declare(FAULT_IR)
+        w.write(
+            f"call void @tw_fault(ptr %args, i64 {self.site(inst)}, i64 %pid, "
+            f"i64 {address.text}, i64 {outside.text})"
+        )
+        w.write(f"br label %{self.fault_label}")
+
+    def check_lanes(self, inst: Inst, address: Lane, mask: Lane, size: int) -> None:
+        """One test for the addresses of every lane that is not masked off."""
+        param = self.param(inst)
+        if not self.bounds or param is None:
+            return
+        e, b, w = self.e, self.e.b, self.e.w
+        extent = self.extent(param)
+        place = b.bitcast(address, t.uint64)
+        room = b.sub(b.sub(extent.high, extent.low), b.const(size, t.uint64))
+        short = b.lt(b.sub(extent.high, extent.low), b.const(size, t.uint64))
+        bad = b.bit_or(b.gt(b.sub(place, extent.low), room), short)
+        bad = b.bit_and(bad, mask)
+        any_bad = self.any_lane(bad)
+        fault, go = w.new_label("fault"), w.new_label("go")
+        w.write(f"br i1 {any_bad.text}, label %{fault}, label %{go}")
+        w.label(fault)
+        first = self.first_bad(bad, place)
+        below = b.lt(first, extent.low)
+        past = b.sub(b.add(first, b.const(size, t.uint64)), extent.high)
+        self.raise_fault(inst, first, b.select(below, b.sub(extent.low, first), past))
+        w.label(go)
+
+    def any_lane(self, mask: Lane) -> Lane:
+        if mask.width == 1:
+            return mask
+        b = self.e.b
+        bits = b.value(f"bitcast {mask.typed} to i{mask.width}", t.int1, 1).text
+        return b.value(f"icmp ne i{mask.width} {bits}, 0", t.int1, 1)
+
+    def first_bad(self, bad: Lane, place: Lane) -> Lane:
+        """The address in the first lane that is out of bounds."""
+        if bad.width == 1:
+            return place
+        b, n = self.e.b, bad.width
+        bits = b.value(f"bitcast {bad.typed} to i{n}", t.int1, 1).text
+        b.require(f"declare i{n} @llvm.cttz.i{n}(i{n}, i1)")
+        number = b.value(f"call i{n} @llvm.cttz.i{n}(i{n} {bits}, i1 true)", t.int1, 1).text
+        place = b.splat(place, n)
+        return b.value(f"extractelement {place.typed}, i{n} {number}", t.uint64, 1)
+
+    # --- loads
+
+    def load(self, inst: Inst, index: tuple[Index, ...]) -> Form:
+        """A load at an index; over a whole row only what is uniform has a value."""
+        e = self.e
+        other = inst.operands[2] if len(inst.operands) > 2 else None
+        if any(i.whole for i in index):
+            a = self.prepare(inst, index)
+            if other is not None:
+                e.eval(other, index)
+            if isinstance(a.pointer, Uniform) and isinstance(a.mask, Uniform):
+                return self.load_scalar(inst, a, e.eval(other, index) if other else None)
+            return None
+        a = self.access(inst, index)
+        fill = e.eval(other, index) if other is not None else None
+        if self.holds(inst, index, a.mask):
+            a.mask = e.true
+        if isinstance(a.pointer, Uniform) and isinstance(a.mask, Uniform) and (
+            fill is None or isinstance(fill, Uniform)
+        ):
+            return self.load_scalar(inst, a, fill)
+        return Vector(self.load_lanes(inst, index, a, fill), e.w.at)
+
+    def holds(self, inst: Inst, index: tuple[Index, ...], mask: Form) -> bool:
+        """Whether the mask is known to be true in this part of the row."""
+        if isinstance(mask, Uniform) and mask.lane.text == "true":
+            return True
+        key = (inst, tuple(self.e.whole_index(i).key for i in index))
+        return self.row_masks.get(key) in self.e.row.true_masks
+
+    def load_scalar(self, inst: Inst, a: Access, fill: Form) -> Uniform:
+        e, b = self.e, self.e.b
+        mask = a.mask.lane
+        param = self.param(inst)
+        if self.bounds and param is not None:
+            place = b.bitcast(a.pointer.lane, t.int64)
+            self.check_range(
+                inst, param, place, place, a.size, None if mask.text == "true" else mask
+            )
+        if mask.text == "true":
+            return Uniform(e.load_memory(a.pointer.lane, a.dtype, 1), e.w.at)
+        fill_lane = fill.lane if fill is not None else b.const(0, a.dtype)
+        return Uniform(self.masked_scalar(a.pointer.lane, mask, fill_lane, a.dtype), e.w.at)
+
+    def masked_scalar(self, address: Lane, mask: Lane, fill: Lane, dtype: DType) -> Lane:
+        e, w = self.e, self.e.w
+        yes, join = w.new_label("yes"), w.new_label("join")
+        before = w.here
+        w.write(f"br i1 {mask.text}, label %{yes}, label %{join}")
+        w.label(yes)
+        value = e.load_memory(address, dtype, 1)
+        inside = w.here
+        w.write(f"br label %{join}")
+        w.label(join)
+        return e.b.value(
+            f"phi {value.type} [{fill.text}, %{before}], [{value.text}, %{inside}]", dtype, 1
+        )
+
+    def load_lanes(self, inst: Inst, index: tuple[Index, ...], a: Access, fill: Form) -> Lane:
+        e, b = self.e, self.e.b
+        memory = t.uint8 if a.dtype is t.int1 else a.dtype
+        width = e.row.width
+        contiguous = isinstance(a.pointer, Steps) and a.pointer.stride == a.size
+        plain = isinstance(a.mask, Uniform) and a.mask.lane.text == "true"
+        self.check_chunk(inst, index, a)
+        if contiguous and plain:
+            return e.load_memory(a.pointer.base, a.dtype, width)
+        mask = b.splat(e.lanes_of(a.mask), width)
+        passing = b.splat(e.lanes_of(fill), width) if fill is not None else b.const(
+            0, a.dtype, width
+        )
+        if a.dtype is t.int1:
+            passing = b.cast(passing, memory)
+        lane = self.masked_load(a, mask, passing, memory, contiguous)
+        return b.ne(lane, b.const(0, memory, width)) if a.dtype is t.int1 else lane
+
+    def masked_load(
+        self, a: Access, mask: Lane, passing: Lane, memory: DType, contiguous: bool
+    ) -> Lane:
+        e, b = self.e, self.e.b
+        if mask.width == 1:
+            pointer = b.bitcast(e.lanes_of(a.pointer), t.pointer_to(memory))
+            return self.masked_scalar(pointer, mask, passing, memory)
+        kind = passing.type
+        name = suffix(memory, mask.width)
+        if contiguous:
+            f = f"llvm.masked.load.{name}.p0"
+            b.require(f"declare {kind} @{f}(ptr, {mask.type}, {kind})")
+            return b.value(
+                f"call {kind} @{f}(ptr align {a.size} {a.pointer.base.text}, {mask.typed}, "
+                f"{passing.typed})",
+                memory,
+                mask.width,
+            )
+        pointers = b.splat(e.lanes_of(a.pointer), mask.width)
+        f = f"llvm.masked.gather.{name}.v{mask.width}p0"
+        b.require(f"declare {kind} @{f}({pointers.type}, {mask.type}, {kind})")
+        return b.value(
+            f"call {kind} @{f}({pointers.type} align {a.size} {pointers.text}, {mask.typed}, "
+            f"{passing.typed})",
+            memory,
+            mask.width,
+        )
+
+    def check_chunk(self, inst: Inst, index: tuple[Index, ...], a: Access) -> None:
+        """Check the lanes of an access whose row could not be checked at once."""
+        key = (inst, tuple(self.e.whole_index(i).key for i in index))
+        if key in self.checked:
+            return
+        mask = self.e.lanes_of(a.mask)
+        self.check_lanes(inst, self.e.lanes_of(a.pointer), mask, a.size)
+
+    # --- stores
+
+    def store(self, inst: Inst, index: tuple[Index, ...]) -> None:
+        """Store the lanes of one chunk."""
+        e, b = self.e, self.e.b
+        a = self.access(inst, index)
+        if self.holds(inst, index, a.mask):
+            a.mask = e.true
+        value = e.eval(inst.operands[1], index)
+        self.check_chunk(inst, index, a)
+        memory = t.uint8 if a.dtype is t.int1 else a.dtype
+        width = e.row.width
+        lane = b.splat(e.lanes_of(value), width)
+        if a.dtype is t.int1:
+            lane = b.cast(lane, memory)
+        contiguous = isinstance(a.pointer, Steps) and a.pointer.stride == a.size
+        plain = isinstance(a.mask, Uniform) and a.mask.lane.text == "true"
+        if plain and (contiguous or width == 1):
+            place = e.lanes_of(a.pointer) if width == 1 else a.pointer.base
+            e.w.write(f"store {lane.typed}, ptr {place.text}, align {a.size}")
+            return
+        self.masked_store(a, lane, b.splat(e.lanes_of(a.mask), width), memory, contiguous)
+
+    def masked_store(
+        self, a: Access, lane: Lane, mask: Lane, memory: DType, contiguous: bool
+    ) -> None:
+        e, b, w = self.e, self.e.b, self.e.w
+        if mask.width == 1:
+            yes, join = w.new_label("yes"), w.new_label("join")
+            place = e.lanes_of(a.pointer)
+            w.write(f"br i1 {mask.text}, label %{yes}, label %{join}")
+            w.label(yes)
+            w.write(f"store {lane.typed}, ptr {place.text}, align {a.size}")
+            w.write(f"br label %{join}")
+            w.label(join)
+            return
+        name = suffix(memory, mask.width)
+        if contiguous:
+            f = f"llvm.masked.store.{name}.p0"
+            b.require(f"declare void @{f}({lane.type}, ptr, {mask.type})")
+            w.write(
+                f"call void @{f}({lane.typed}, ptr align {a.size} {a.pointer.base.text}, "
+                f"{mask.typed})"
+            )
+            return
+        pointers = b.splat(e.lanes_of(a.pointer), mask.width)
+        f = f"llvm.masked.scatter.{name}.v{mask.width}p0"
+        b.require(f"declare void @{f}({lane.type}, {pointers.type}, {mask.type})")
+        w.write(
+            f"call void @{f}({lane.typed}, {pointers.type} align {a.size} {pointers.text}, "
+            f"{mask.typed})"
+        )
+
+
+    # --- atomics
+
+    def atomic(self, inst: Inst, index: tuple[Index, ...]) -> Lane:
+        """One read-modify-write for each lane that is not masked off, in lane order."""
+        e, b = self.e, self.e.b
+        a = self.access(inst, index)
+        if self.holds(inst, index, a.mask):
+            a.mask = e.true
+        values = [e.eval(x, index) for x in inst.operands[1 : 3 if is_cas(inst) else 2]]
+        self.check_chunk(inst, index, a)
+        width = e.row.width
+        pointer = b.splat(e.lanes_of(a.pointer), width)
+        mask = b.splat(e.lanes_of(a.mask), width)
+        lanes = [b.splat(e.lanes_of(v), width) for v in values]
+        out = b.const(0, a.dtype, width)
+        for i in range(width):
+            one = [b.extract(x, i) for x in lanes]
+            old = self.atomic_lane(inst, b.extract(pointer, i), one, b.extract(mask, i))
+            if width == 1:
+                return old
+            out = b.value(
+                f"insertelement {out.typed}, {old.typed}, i32 {i}", a.dtype, width
+            )
+        return out
+
+    def atomic_lane(self, inst: Inst, pointer: Lane, values: list[Lane], mask: Lane) -> Lane:
+        e, b, w = self.e, self.e.b, self.e.w
+        if mask.text == "true":
+            return self.atomic_now(inst, pointer, values)
+        yes, join = w.new_label("yes"), w.new_label("join")
+        before = w.here
+        w.write(f"br i1 {mask.text}, label %{yes}, label %{join}")
+        w.label(yes)
+        old = self.atomic_now(inst, pointer, values)
+        inside = w.here
+        w.write(f"br label %{join}")
+        w.label(join)
+        zero = b.const(0, old.dtype)
+        return b.value(
+            f"phi {old.type} [{zero.text}, %{before}], [{old.text}, %{inside}]", old.dtype, 1
+        )
+
+    def atomic_now(self, inst: Inst, pointer: Lane, values: list[Lane]) -> Lane:
+        b = self.e.b
+        dtype = values[0].dtype
+        order = ORDERS.get(inst.attrs.get("sem", "acq_rel"), "acq_rel")
+        if is_cas(inst):
+            return self.compare_exchange(pointer, values[0], values[1], order)
+        kind = inst.attrs.get("kind", "add")
+        word = RMW.get((kind, "float" if dtype.is_float else dtype.kind))
+        if word is None or (dtype.is_float and dtype.bits < 32) or dtype is t.int1:
+            return self.swap_loop(inst, pointer, values[0], order)
+        return b.value(
+            f"atomicrmw {word} ptr {pointer.text}, {values[0].typed} {order}, "
+            f"align {dtype.bytes}",
+            dtype,
+            1,
+        )
+
+    def compare_exchange(self, pointer: Lane, old: Lane, new: Lane, order: str) -> Lane:
+        """Compare by bits, as hardware does; gives what memory held."""
+        b, w = self.e.b, self.e.w
+        word = WORDS[old.dtype.bytes]
+        as_word = [b.cast(x, word) if x.dtype is t.int1 else b.bitcast(x, word) for x in (old, new)]
+        pair = w.fresh()
+        fail = {"release": "monotonic", "acq_rel": "acquire"}.get(order, order)
+        w.write(
+            f"{pair} = cmpxchg ptr {pointer.text}, {as_word[0].typed}, {as_word[1].typed} "
+            f"{order} {fail}, align {old.dtype.bytes}"
+        )
+        found = b.value(f"extractvalue {{ {word_type(word)}, i1 }} {pair}, 0", word, 1)
+        return b.cast(found, old.dtype) if old.dtype is t.int1 else b.bitcast(found, old.dtype)
+
+    def swap_loop(self, inst: Inst, pointer: Lane, value: Lane, order: str) -> Lane:
+        """Read-modify-write of a dtype that the machine has no instruction for."""
+        b, w = self.e.b, self.e.w
+        dtype, word = value.dtype, WORDS[value.dtype.bytes]
+        first = b.value(
+            f"load atomic {word_type(word)}, ptr {pointer.text} monotonic, align {dtype.bytes}",
+            word,
+            1,
+        )
+        again, done = w.new_label("again"), w.new_label("done")
+        before = w.here
+        w.write(f"br label %{again}")
+        w.label(again)
+        seen, found = w.fresh(), w.fresh()
+        place = len(w.scopes[w.at].lines)
+        old = Lane(seen, word, 1)
+        old_value = b.cast(old, dtype) if dtype is t.int1 else b.bitcast(old, dtype)
+        new = combine_atomic(b, inst.attrs.get("kind", "add"), old_value, value)
+        new = b.cast(new, word) if dtype is t.int1 else b.bitcast(new, word)
+        pair, won = w.fresh(), w.fresh()
+        w.write(f"{pair} = cmpxchg ptr {pointer.text}, {old.typed}, {new.typed} {order} monotonic")
+        w.write(f"{found} = extractvalue {{ {word_type(word)}, i1 }} {pair}, 0")
+        w.write(f"{won} = extractvalue {{ {word_type(word)}, i1 }} {pair}, 1")
+        phi = f"  {seen} = phi {word_type(word)} [{first.text}, %{before}], [{found}, %{w.here}]"
+        w.scopes[w.at].lines.insert(place, phi)
+        w.write(f"br i1 {won}, label %{done}, label %{again}")
+        w.label(done)
+        return old_value
+
+    # --- assertions
+
+    def check_assert(self, inst: Inst, index: tuple[Index, ...]) -> None:
+        """Stop the launch where a condition does not hold in a lane that is on."""
+        e, b, w = self.e, self.e.b, self.e.w
+        bad = b.bit_not(e.lanes_of(e.eval(inst.operands[0], index)))
+        if len(inst.operands) > 1:
+            bad = b.bit_and(*b.match(bad, e.lanes_of(e.eval(inst.operands[1], index))))
+        any_bad = self.any_lane(bad)
+        fault, go = w.new_label("fault"), w.new_label("go")
+        w.write(f"br i1 {any_bad.text}, label %{fault}, label %{go}")
+        w.label(fault)
+        self.raise_fault(inst, e.const(0), e.const(0))
+        w.label(go)
+
+
+ORDERS = {"relaxed": "monotonic", "acquire": "acquire", "release": "release", "acq_rel": "acq_rel"}
+WORDS = {1: t.uint8, 2: t.uint16, 4: t.uint32, 8: t.uint64}
+RMW = {
+    ("add", "float"): "fadd", ("add", "int"): "add", ("add", "uint"): "add",
+    ("max", "float"): "fmax", ("max", "int"): "max", ("max", "uint"): "umax",
+    ("min", "float"): "fmin", ("min", "int"): "min", ("min", "uint"): "umin",
+    ("and", "int"): "and", ("and", "uint"): "and", ("or", "int"): "or", ("or", "uint"): "or",
+    ("xor", "int"): "xor", ("xor", "uint"): "xor",
+    ("xchg", "int"): "xchg", ("xchg", "uint"): "xchg", ("xchg", "float"): "xchg",
+}  # fmt: skip
+
+
+def is_cas(inst: Inst) -> bool:
+    return inst.op.name == "atomic_cas"
+
+
+def word_type(word: DType) -> str:
+    return f"i{word.bits}"
+
+
+def combine_atomic(b: Lanes, kind: str, old: Lane, value: Lane) -> Lane:
+    """What memory holds after a read-modify-write."""
+    if kind == "xchg":
+        return value
+    method = {"max": "maximum", "min": "minimum", "and": "bit_and", "or": "bit_or"}
+    return getattr(b, method.get(kind, "bit_xor" if kind == "xor" else kind))(old, value)

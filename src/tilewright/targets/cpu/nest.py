@@ -1,0 +1,326 @@
+"""Loop nests: each anchor of a nest evaluated chunk by chunk along the vector axis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import inf
+
+from tilewright.codegen.literals import Lane
+from tilewright.ir import types as t
+from tilewright.ir.inst import Inst, Value
+from tilewright.ir.op import OPS
+from tilewright.ir.types import DType
+from tilewright.targets.cpu.evaluate import Buffer, Evaluator, Row
+from tilewright.targets.cpu.forms import Form, Index, Uniform, Vector
+from tilewright.targets.cpu.loops import Carried, Loop
+from tilewright.targets.cpu.memory import Memory
+from tilewright.targets.cpu.schedule import Anchor, Nest
+
+UNROLL = 4  # accumulators of a reduction: one costs 1.9x (latency), eight spill on streams
+
+
+def identity(combine: str, dtype: DType) -> int | float:
+    """The value that changes nothing when it is combined."""
+    if combine in ("max", "min"):
+        if dtype.is_float:
+            return -inf if combine == "max" else inf
+        low = -(1 << dtype.bits - 1) if dtype.is_signed else 0
+        high = (1 << dtype.bits - (1 if dtype.is_signed else 0)) - 1
+        return low if combine == "max" else high
+    return {"add": -0.0 if dtype.is_float else 0, "mul": 1, "bit_and": -1}.get(combine, 0)
+
+
+@dataclass(eq=False, slots=True)
+class Reduction:
+    """A reduction along the vector axis while its row is written."""
+
+    inst: Inst
+    dtypes: list[DType]
+    accumulators: list[list[Carried | Lane]] = field(default_factory=list)  # by unrolled copy
+
+    @property
+    def combine(self) -> str:
+        return self.inst.attrs["combine"]
+
+
+class NestWriter:
+    """Writes one nest."""
+
+    def __init__(self, e: Evaluator, memory: Memory, vector_bytes: int):
+        self.e = e
+        self.w = e.w
+        self.b = e.b
+        self.memory = memory
+        self.vector_bytes = vector_bytes
+
+    def write(self, nest: Nest) -> None:
+        self.nest = nest
+        outer = [d for d, n in enumerate(nest.shape) if d != nest.axis]
+        index = [self.e.scalar_index(0)] * len(nest.shape)
+        self.over(outer, index)
+
+    def over(self, dims: list[int], index: list[Index]) -> None:
+        """Loops over the outer dimensions, then the row."""
+        if not dims:
+            self.write_row(index)
+            return
+        d, rest = dims[0], dims[1:]
+        if self.nest.shape[d] == 1:
+            self.over(rest, index)
+            return
+        loop = Loop(self.w, "0", str(self.nest.shape[d]), "1")
+        counter = loop.open()
+        inner = list(index)
+        inner[d] = Index(Lane(counter, t.int64), self.w.at)
+        self.over(rest, inner)
+        self.e.forget(loop.close())
+
+    # --- one row
+
+    def write_row(self, index: list[Index]) -> None:
+        e, nest = self.e, self.nest
+        length = nest.shape[nest.axis]
+        width = min(length, max(1, self.vector_bytes // self.element_bytes()))
+        e.row = Row(width, length, self.w.at)
+        self.memory.limits = {}
+        self.store_limits: list[Lane | None] = []
+        row = list(index)
+        row[nest.axis] = Index(e.const(0), 0, vector=True, whole=True)
+        for anchor in nest.anchors:
+            self.look_at(anchor, tuple(row))
+        self.reductions = {
+            a: self.start(a.inst)
+            for a in nest.anchors
+            if a.kind == "reduce" and a.inst.attrs["axis"] == nest.axis
+        }
+        self.write_chunks(index, length, width)
+        for reduction in self.reductions.values():
+            self.finish(reduction, index)
+        e.row = Row()
+
+    def look_at(self, anchor: Anchor, row: tuple[Index, ...]) -> None:
+        """Evaluate what is the same for the whole row, and check its accesses."""
+        if anchor.kind in ("store", "atomic"):
+            self.store_limits.append(self.memory.prepare(anchor.inst, row).limit)
+        if anchor.kind == "keep":
+            self.e.compute_inst(anchor.inst, row)
+            return
+        values = (anchor.value,) if anchor.value is not None else anchor.inst.operands
+        for x in values:
+            self.e.eval(x, row)
+
+    def write_chunks(self, index: list[Index], length: int, width: int) -> None:
+        """The row as a main part in which every mask is true, and a masked rest."""
+        e, b = self.e, self.b
+        unroll = max(1, min(UNROLL if self.reductions else 2, length // width))
+        if any(not r.combine for r in self.reductions.values()):
+            unroll = 1
+        limits = self.memory.limits
+        block = width * unroll
+        if not limits:
+            self.chunk_loop(index, e.const(0), e.const(length), width, unroll)
+            return
+        bound = e.const(length)
+        for limit in limits.values():
+            bound = b.minimum(bound, limit)
+        bound = b.maximum(bound, e.const(0))
+        main = b.bit_and(bound, e.const(-block))
+        e.row.true_masks = frozenset(limits)
+        self.chunk_loop(index, e.const(0), main, width, unroll)
+        e.row.true_masks = frozenset()
+        self.chunk_loop(index, main, self.rest_end(length), width, 1)
+
+    def rest_end(self, length: int) -> Lane:
+        """Where the masked rest of the row ends: early where only masked stores happen."""
+        e, b = self.e, self.b
+        limits = self.store_limits
+        if any(x is None for x in limits) or len(limits) < len(self.nest.anchors):
+            return e.const(length)
+        end = limits[0]
+        for limit in limits[1:]:
+            end = b.maximum(end, limit)
+        return b.minimum(end, e.const(length))
+
+    def chunk_loop(
+        self, index: list[Index], low: Lane, high: Lane, width: int, unroll: int
+    ) -> None:
+        """The chunks from low to high, `unroll` at a time."""
+        step = width * unroll
+        if low.known is not None and high.known is not None and high.known - low.known == step:
+            for u in range(unroll):
+                self.write_chunk(index, self.e.const(low.known + u * width), u)
+            return
+        loop = Loop(self.w, low.text, high.text, str(step))
+        carried = self.carry_into(loop, unroll)
+        counter = Lane(loop.open(), t.int64)
+        for u in range(unroll):
+            start = self.b.add(counter, self.e.const(u * width)) if u else counter
+            self.write_chunk(index, start, u)
+        for entry, (reduction, u, k) in carried:
+            entry.next = reduction.accumulators[u][k]
+        self.e.forget(loop.close())
+        for entry, (reduction, u, k) in carried:
+            reduction.accumulators[u][k] = entry.phi
+
+    def carry_into(self, loop: Loop, unroll: int) -> list:
+        out = []
+        for reduction in self.reductions.values():
+            for u in range(unroll):
+                for k in range(len(reduction.dtypes)):
+                    entry = loop.carry(reduction.accumulators[u][k])
+                    reduction.accumulators[u][k] = entry.phi
+                    out.append((entry, (reduction, u, k)))
+        return out
+
+    def write_chunk(self, index: list[Index], start: Lane, copy: int) -> None:
+        """Every anchor on the elements of one chunk."""
+        e = self.e
+        here = list(index)
+        here[self.nest.axis] = Index(start, self.w.at, vector=True)
+        at = tuple(here)
+        assigned: list[tuple[Buffer, Form]] = []
+        for anchor in self.nest.anchors:
+            if anchor.kind == "store":
+                self.memory.store(anchor.inst, at)
+            elif anchor.kind == "atomic":
+                self.write_atomic(anchor.inst, at)
+            elif anchor.kind == "reduce":
+                self.reduce_chunk(anchor, at, copy)
+            elif anchor.kind == "keep":
+                self.keep_chunk(anchor, at)
+            elif anchor.kind == "assign":
+                assigned.append((e.buffers[anchor.target], e.eval(anchor.value, at)))
+            elif anchor.kind == "pack":
+                anchor.pack(e, at, e.eval(anchor.value, at))
+            elif anchor.kind == "device_assert":
+                self.memory.check_assert(anchor.inst, at)
+        for buffer, form in assigned:
+            e.write_buffer(buffer, at, form)
+
+    def keep_chunk(self, anchor: Anchor, at: tuple[Index, ...]) -> None:
+        e = self.e
+        form = e.compute_inst(anchor.inst, at)
+        e.write_buffer(e.buffers[anchor.value], at, form)
+        e.bind(anchor.value, at, Vector(e.lanes_of(form), self.w.at))
+
+    def write_atomic(self, inst: Inst, at: tuple[Index, ...]) -> None:
+        lane = self.memory.atomic(inst, at)
+        value = inst.result
+        if value in self.e.buffers:
+            self.e.write_buffer(self.e.buffers[value], at, Vector(lane, self.w.at))
+
+    # --- reductions
+
+    def start(self, inst: Inst) -> Reduction:
+        narrow = inst.attrs["combine"] in ("add", "mul")
+        dtypes = []
+        for x in inst.operands:
+            dtype = x.type.dtype
+            dtypes.append(t.float32 if narrow and dtype.is_float and dtype.bits < 32 else dtype)
+        out = Reduction(inst, dtypes)
+        first = identity(out.combine, dtypes[0]) if out.combine else 0
+        width = self.e.row.width
+        for _ in range(UNROLL):
+            out.accumulators.append([self.b.const(first, d, width) for d in dtypes])
+        return out
+
+    def reduce_chunk(self, anchor: Anchor, at: tuple[Index, ...], copy: int) -> None:
+        e, inst = self.e, anchor.inst
+        values = [e.lanes_of(e.eval(x, at)) for x in inst.operands]
+        if anchor not in self.reductions:
+            self.reduce_across(inst, at, values)
+            return
+        reduction = self.reductions[anchor]
+        values = [self.b.splat(v, e.row.width) for v in values]
+        values = [self.b.cast(v, d) for v, d in zip(values, reduction.dtypes, strict=True)]
+        old = reduction.accumulators[copy]
+        new = self.combine(inst, old, values)
+        if not reduction.combine:
+            start = next(i.base for i in at if i.vector)
+            first = self.b.eq(start, e.const(0))
+            new = [self.b.select(first, v, n) for v, n in zip(values, new, strict=True)]
+        reduction.accumulators[copy] = list(new)
+
+    def combine(self, inst: Inst, xs: list[Lane], ys: list[Lane]) -> list[Lane]:
+        """Two groups of lanes as one, by the op that is named or by the region."""
+        name = inst.attrs["combine"]
+        if not name:
+            return self.e.run_block(inst.blocks[0], [*xs, *ys])
+        (x,), (y,) = xs, ys
+        if name in ("max", "min") and x.dtype.is_float and x.dtype.bits >= 32:
+            # The accumulator is never NaN, so one comparison decides (a single vmaxps).
+            better = self.b.gt(y, x) if name == "max" else self.b.lt(y, x)
+            return [self.b.select(better, y, x)]
+        return [OPS[name].emit(self.b, x, y)]
+
+    def finish(self, reduction: Reduction, index: list[Index]) -> None:
+        """All accumulators of a row as one value, put where its readers find it."""
+        inst, e = reduction.inst, self.e
+        copies = reduction.accumulators
+        used = 1 if not reduction.combine else UNROLL
+        groups = [list(c) for c in copies[:used]]
+        while len(groups) > 1:
+            groups = [
+                self.combine(inst, groups[i], groups[i + 1]) for i in range(0, len(groups), 2)
+            ]
+        lanes = self.b.fold(
+            lambda x, y: tuple(self.combine(inst, list(x), list(y))), tuple(groups[0])
+        )
+        place = tuple(i for d, i in enumerate(index) if d != self.nest.axis)
+        for value, lane in zip(inst.results, lanes, strict=True):
+            lane = self.b.cast(lane, value.type.dtype)
+            self.put(value, place, lane)
+
+    def put(self, value: Value, place: tuple[Index, ...], lane: Lane) -> None:
+        if value.type.shape:
+            self.e.write_buffer(self.e.buffers[value], place, Uniform(lane, self.w.at))
+        else:
+            self.e.bind(value, (), Uniform(lane, self.w.at))
+
+    def reduce_across(self, inst: Inst, at: tuple[Index, ...], values: list[Lane]) -> None:
+        """A reduction along a loop: combined into the buffer of the result, chunk by chunk."""
+        e, axis = self.e, inst.attrs["axis"]
+        place = tuple(i for d, i in enumerate(at) if d != axis)
+        buffers = [e.buffers[r] for r in inst.results]
+        values = [
+            self.b.cast(self.b.splat(v, e.row.width), buf.type.dtype)
+            for v, buf in zip(values, buffers, strict=True)
+        ]
+        old = [e.lanes_of(e.read_raw(buf, place)) for buf in buffers]
+        new = self.combine(inst, old, values)
+        first = self.b.eq(at[axis].base, e.const(0))
+        for buf, v, n in zip(buffers, values, new, strict=True):
+            lane = self.b.select(first, v, n)
+            e.write_buffer(buf, place, Vector(lane, self.w.at))
+
+    # --- widths
+
+    def element_bytes(self) -> int:
+        """The size of the widest numbers that the nest computes with."""
+        sizes = {1}
+        seen: set[Value] = set()
+        for anchor in self.nest.anchors:
+            values = (anchor.value,) if anchor.value is not None else anchor.inst.operands
+            stack = list(values)
+            while stack:
+                x = stack.pop()
+                if x in seen or not x.type.shape:
+                    continue
+                seen.add(x)
+                self.add_size(x, sizes)
+                if x.inst is not None and x not in self.e.buffers:
+                    stack.extend(x.inst.operands)
+                elif x.inst is not None and anchor.kind == "keep" and x is anchor.value:
+                    stack.extend(x.inst.operands)
+        return max(sizes)
+
+    def add_size(self, x: Value, sizes: set[int]) -> None:
+        dtype = x.type.dtype
+        if dtype.is_float:
+            computed = x.inst is not None and x.inst.op.is_elementwise and x not in self.e.buffers
+            narrow = dtype.bits < 32 and computed and x.inst.op.name not in ("cast", "select")
+            sizes.add(4 if narrow else dtype.bytes)
+        elif dtype.is_integer and (x in self.e.buffers or (x.inst and x.inst.op.name == "load")):
+            sizes.add(dtype.bytes)
+
+

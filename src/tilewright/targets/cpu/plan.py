@@ -1,0 +1,208 @@
+"""Decide which tile values live in memory and which are recomputed where they are read.
+
+Tile values are recomputed where they are read, inside the loops of their readers, unless they are
+*kept*: written once to a buffer.
+"""
+
+from __future__ import annotations
+
+from tilewright.ir import types as t
+from tilewright.ir.inst import Block, Inst, Kernel, Value
+from tilewright.ir.types import Type
+from tilewright.passes.facts import root_params, strides
+
+# Cheap to recompute: the index arithmetic that SIMD units do in a cycle.
+CHEAP = frozenset(
+    "constant arange splat broadcast reshape permute add sub mul neg shl shr bit_and bit_or "
+    "bit_xor bit_not lt le gt ge eq ne select cast bitcast offset min max abs".split()
+)
+MOVES = frozenset("splat broadcast reshape permute".split())  # other positions, same elements
+CONTROL = frozenset({"for", "while", "if"})
+WHOLE = frozenset("scan sort histogram join cat flip gather split".split())  # buffer to buffer
+KEEP_COST = 3  # recompute a value in a second nest only if it takes at most so many cheap steps
+
+
+def is_reshuffle(inst: Inst) -> bool:
+    """Whether a reshape changes more than dimensions of size 1."""
+    if inst.op.name != "reshape":
+        return False
+    before = [n for n in inst.operands[0].type.shape if n != 1]
+    return before != [n for n in inst.result.type.shape if n != 1]
+
+
+def is_unit_reshape(inst: Inst) -> bool:
+    return inst.op.name == "reshape" and not is_reshuffle(inst)
+
+
+class Plan:
+    """The kept values of a kernel and the schedule of each of its blocks."""
+
+    def __init__(self, kernel: Kernel):
+        self.kernel = kernel
+        self.strides = strides(kernel)
+        self.roots = root_params(kernel)
+        self.home: dict[Value, Block] = {}
+        self.users: dict[Value, list[Inst]] = {}
+        self.segment: dict[Inst, int] = {}
+        self.symbolic: dict[Value, bool] = {}
+        self.cost: dict[Value, int] = {}
+        self.kept: set[Value] = set()
+        self.waves: dict[Inst, int] = {}
+        self.count = 0
+        self.scan_block(kernel.body)
+        for inst in reversed(list(kernel.walk())):
+            self.decide(inst)
+
+    # --- what is known of each value
+
+    def scan_block(self, block: Block) -> None:
+        for p in block.params:
+            self.home[p] = block
+            self.symbolic[p] = False
+            self.cost[p] = 0
+        self.count += 1
+        for inst in block.insts:
+            if inst.op.name in CONTROL:
+                self.count += 1
+            self.segment[inst] = self.count
+            for x in inst.operands:
+                self.users.setdefault(x, []).append(inst)
+            for r in inst.results:
+                self.home[r] = block
+                self.describe(inst, r)
+            for inner in inst.blocks:
+                self.scan_block(inner)
+            if inst.op.name in CONTROL:
+                self.count += 1
+
+    def describe(self, inst: Inst, result: Value) -> None:
+        if not result.type.shape:
+            self.symbolic[result] = True
+            self.cost[result] = 0
+            return
+        cheap = inst.op.name in CHEAP and not is_reshuffle(inst)
+        self.symbolic[result] = cheap and all(self.symbolic.get(x, False) for x in inst.operands)
+        own = 1 if cheap else 8 if inst.op.is_elementwise else 0
+        if inst.op.name in MOVES or inst.op.name in ("constant", "arange"):
+            own = 0
+        self.cost[result] = own + sum(self.cost.get(x, 0) for x in inst.operands)
+
+    # --- which values are kept
+
+    def decide(self, inst: Inst) -> None:
+        for r in inst.results:
+            if r.type.shape and self.must_keep(inst, r):
+                self.kept.add(r)
+
+    def must_keep(self, inst: Inst, value: Value) -> bool:
+        name = inst.op.name
+        if name in CONTROL or name == "reduce" or name in WHOLE or name == "dot":
+            return True
+        users = self.users.get(value, [])
+        if not users:
+            return False
+        if name in ("atomic_rmw", "atomic_cas"):
+            return True
+        if any(is_reshuffle(u) or u.op.name in WHOLE for u in users):
+            return True
+        if self.symbolic[value]:
+            return False
+        if any(u.op.name == "yield" or self.segment[u] != self.segment[inst] for u in users):
+            return not self.is_yield_only(value, users)
+        return self.read_often(inst, value) or self.load_outlived(inst, value)
+
+    def is_yield_only(self, value: Value, users: list[Inst]) -> bool:
+        """A value that only ends its block is assigned where it goes, not kept first."""
+        return len(users) == 1 and users[0].op.name == "yield"
+
+    def sites(self, value: Value, seen: dict[Value, set[tuple]]) -> set[tuple]:
+        """The (wave, shape) of the anchors in whose loops a value would be recomputed."""
+        if value in seen:
+            return seen[value]
+        out: set[tuple] = set()
+        for user in self.users.get(value, []):
+            name = user.op.name
+            if user.op.effect == "pure" and name not in ("reduce", "dot") and name not in WHOLE:
+                for r in user.results:
+                    if r in self.kept:
+                        out.add((self.wave(user), r.type.shape))
+                    else:
+                        out |= self.sites(r, seen)
+            elif name == "load":
+                r = user.result
+                out |= {(self.wave(user), r.type.shape)} if r in self.kept else self.sites(r, seen)
+            else:
+                out.add((self.wave(user), self.space(user), name == "dot" and id(user)))
+        seen[value] = out
+        return out
+
+    def space(self, user: Inst) -> tuple[int, ...]:
+        return user.operands[0].type.shape if user.operands else ()
+
+    def wave(self, inst: Inst) -> int:
+        """How many whole-tile results lie before an instruction, along its operands."""
+        if inst in self.waves:
+            return self.waves[inst]
+        best = 0
+        for x in inst.operands:
+            source = x.inst
+            if source is None or self.segment.get(source) != self.segment.get(inst):
+                continue
+            completes = source.op.name in ("reduce", "dot") or source.op.name in WHOLE
+            best = max(best, self.wave(source) + completes)
+        self.waves[inst] = best
+        return best
+
+    def read_often(self, inst: Inst, value: Value) -> bool:
+        places = self.sites(value, {})
+        if inst.op.name == "load":
+            return len({p[0] for p in places}) > 1 and any(
+                p[1] == value.type.shape for p in places
+            )
+        if self.cost[value] <= KEEP_COST:
+            return False
+        if len(places) > 1:
+            return True
+        size = value.type.size
+        return any(Type(t.int1, p[1]).size > size and self.blown_up(value) for p in places)
+
+    def blown_up(self, value: Value) -> bool:
+        """Whether a reader repeats the value along the last axis that it varies in."""
+        return any(u.op.name in ("broadcast", "reshape", "permute") for u in self.users[value])
+
+    def load_outlived(self, inst: Inst, value: Value) -> bool:
+        """Whether a load is read after something that may have changed the memory."""
+        if inst.op.name != "load":
+            return False
+        block = self.home[value]
+        position = block.insts.index(inst)
+        later = block.insts[position + 1 :]
+        writes = [i for i in later if i.op.effect in ("write", "atomic") or i.op.name == "barrier"]
+        if not writes or self.segment[writes[0]] != self.segment[inst]:
+            return False
+        after = block.insts[block.insts.index(writes[0]) + 1 :]
+        readers = set(after) & self.readers(value)
+        return bool(readers)
+
+    def readers(self, value: Value) -> set[Inst]:
+        """The instructions that read a value, directly or through others that are not kept."""
+        out: set[Inst] = set()
+        stack = [value]
+        while stack:
+            for user in self.users.get(stack.pop(), []):
+                if user in out:
+                    continue
+                out.add(user)
+                stack.extend(r for r in user.results if r not in self.kept)
+        return out
+
+    def only_through(self, param: Value, acc: Value, inst: Inst) -> bool:
+        """Whether a carried tile is read only to make the accumulator of one product, in place."""
+        if acc is param:
+            return all(u is inst for u in self.users.get(param, ()))
+        readers = self.readers(param)
+        final = {u for u in readers if not u.results or any(r in self.kept for r in u.results)}
+        path = readers - {inst}
+        return final <= {inst} and all(
+            u.op.is_elementwise and u.results[0] not in self.kept for u in path
+        )

@@ -1,0 +1,155 @@
+"""Matrix products: operands packed by the nests that compute them, then the microkernel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tilewright.codegen.literals import Lane
+from tilewright.ir import types as t
+from tilewright.ir.inst import Inst
+from tilewright.targets.cpu.evaluate import Evaluator
+from tilewright.targets.cpu.forms import Form, Index
+from tilewright.targets.cpu.gemm import Gemm, gemm_function
+
+if TYPE_CHECKING:
+    from tilewright.targets.cpu.lower import Lowering
+    from tilewright.targets.cpu.schedule import Anchor
+
+
+def microkernel(x: Lowering, inst: Inst) -> Gemm:
+    """The function that multiplies tiles of these shapes."""
+    a, b, acc = (v.type for v in inst.operands)
+    operand = a.dtype if a.dtype is b.dtype else t.float32
+    held = accumulator(acc.dtype)
+    return gemm_function(
+        a.shape[-2], b.shape[-1], a.shape[-1], operand, held, x.machine, a_direct=False
+    )
+
+
+def accumulator(dtype: t.DType) -> t.DType:
+    """The dtype in which sums of products are kept."""
+    return t.float32 if dtype.is_float and dtype.bits < 32 else dtype
+
+
+class Packed:
+    """Where the packed operands of a product lie, and how elements get there."""
+
+    def __init__(self, x: Lowering, inst: Inst):
+        self.gemm = microkernel(x, inst)
+        self.batch = inst.operands[0].type.shape[:-2]
+        count = self.batch[0] if self.batch else 1
+        g = self.gemm
+        self.a_bytes = g.m * g.k * g.operand.bytes
+        self.b_bytes = g.k * max(g.n, g.panel.width) * g.operand.bytes
+        self.a = x.new_scratch(count * self.a_bytes)
+        self.b = x.new_scratch(count * self.b_bytes)
+
+    def pack_a(self, e: Evaluator, at: tuple[Index, ...], form: Form) -> None:
+        """One chunk of the left operand, row-major."""
+        g = self.gemm
+        self.put(e, self.a, at, form, (g.m * g.k, g.k, 1))
+
+    def put(
+        self, e: Evaluator, base: str, at: tuple[Index, ...], form: Form, steps: tuple[int, ...]
+    ) -> None:
+        steps = steps[-len(at) :]
+        offset, step = e.const(0), 0
+        for i, stride in zip(at, steps, strict=True):
+            offset = plus(e, offset, times(e, i.base, stride))
+            step = stride if i.vector else step
+        self.write(e, base, offset, form, step)
+
+    def write(self, e: Evaluator, base: str, offset: Lane, form: Form, step: int) -> None:
+        g = self.gemm
+        lane = e.b.splat(e.b.cast(e.lanes_of(form), g.operand), e.row.width)
+        address = Lane(base, t.pointer_to(g.operand))
+        if offset.known != 0:
+            address = e.b.offset(address, offset)
+        e.write_memory(address, lane, step)
+
+    def pack_b(self, e: Evaluator, at: tuple[Index, ...], form: Form) -> None:
+        """One chunk of the right operand, in panels of columns."""
+        g, b = self.gemm, e.b
+        width, group = g.panel.width, g.panel.k_group
+        k, n = at[-2], at[-1]
+        batch = times(e, at[0].base, self.b_bytes // g.operand.bytes) if len(at) == 3 else e.const(0)
+        panel = b.bit_and(n.base, e.const(-width)) if n.base.known is None else e.const(
+            n.base.known & -width
+        )
+        column = b.bit_and(n.base, e.const(width - 1)) if n.base.known is None else e.const(
+            n.base.known & width - 1
+        )
+        offset = plus(e, batch, times(e, panel, g.k))
+        offset = plus(e, offset, times(e, column, group))
+        if group == 1:
+            offset = plus(e, offset, times(e, k.base, width))
+            self.write(e, self.b, offset, form, 1 if n.vector else width)
+            return
+        if k.vector:
+            self.scatter_rows(e, offset, k, form)
+            return
+        row = b.bit_and(k.base, e.const(-group))
+        rest = b.bit_and(k.base, e.const(group - 1))
+        offset = plus(e, plus(e, offset, times(e, row, width)), rest)
+        self.write(e, self.b, offset, form, group)
+
+    def scatter_rows(self, e: Evaluator, offset: Lane, k: Index, form: Form) -> None:
+        """Lanes along k where rows of a column stand in groups side by side."""
+        g = self.gemm
+        width, group = g.panel.width, g.panel.k_group
+        lane = e.b.splat(e.b.cast(e.lanes_of(form), g.operand), e.row.width)
+        start = plus(e, offset, times(e, k.base, width))
+        for i in range(lane.width):
+            place = plus(e, start, e.const(i // group * group * width + i % group))
+            address = e.b.offset(Lane(self.b, t.pointer_to(g.operand)), place)
+            e.write_memory(address, e.b.extract(lane, i))
+
+
+def times(e: Evaluator, x: Lane, factor: int) -> Lane:
+    if x.known is not None:
+        return e.const(x.known * factor)
+    return x if factor == 1 else e.b.mul(x, e.const(factor))
+
+
+def plus(e: Evaluator, x: Lane, y: Lane) -> Lane:
+    if x.known == 0:
+        return y
+    if y.known == 0:
+        return x
+    return e.b.add(x, y)
+
+
+def packing(x: Lowering, anchor: Anchor) -> None:
+    """Give a pack anchor its method; both anchors of a product share one place."""
+    inst = anchor.inst
+    if inst not in x.packed:
+        x.packed[inst] = Packed(x, inst)
+    place = x.packed[inst]
+    anchor.pack = place.pack_a if anchor.side == 0 else place.pack_b
+
+
+def write_dot(x: Lowering, inst: Inst) -> None:
+    """The product of packed operands, added to the buffer of the result."""
+    w, place = x.e.w, x.packed[inst]
+    g = place.gemm
+    for need in g.needs:
+        w.declare(need)
+    w.declare(g.definition)
+    out = x.e.buffers[inst.result]
+    count = place.batch[0] if place.batch else 1
+    for i in range(count):
+        a = part(x, place.a, i * place.a_bytes)
+        b = part(x, place.b, i * place.b_bytes)
+        c = part(x, out.name, i * g.m * g.n * out.type.dtype.bytes)
+        w.write(
+            f"call void @{g.name}(ptr {a}, i64 {g.k}, ptr {b}, ptr {c}, i64 {g.n}, "
+            "ptr null, i64 0, ptr null, i64 0)"
+        )
+
+
+def part(x: Lowering, base: str, offset: int) -> str:
+    if not offset:
+        return base
+    name = x.e.w.fresh()
+    x.e.w.write(f"{name} = getelementptr i8, ptr {base}, i64 {offset}")
+    return name

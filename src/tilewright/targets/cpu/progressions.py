@@ -1,0 +1,190 @@
+"""Index arithmetic on forms: progressions stay progressions, comparisons with them are prefixes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tilewright.codegen.literals import Lane
+from tilewright.ir import types as t
+from tilewright.ir.inst import Inst
+from tilewright.ir.types import parse_dtype
+from tilewright.targets.cpu.forms import Form, Prefix, Steps, Uniform
+
+if TYPE_CHECKING:
+    from tilewright.targets.cpu.evaluate import Evaluator
+
+UNKNOWN = object()  # no rule applies: compute lane by lane
+
+
+def depth_of(*forms: Form) -> int:
+    return max(f.depth for f in forms)
+
+
+def stride_lane(e: Evaluator, stride: int | Lane) -> Lane:
+    return stride if isinstance(stride, Lane) else e.const(stride)
+
+
+def add_strides(e: Evaluator, x: int | Lane, y: int | Lane, depth: int) -> int | Lane:
+    if isinstance(x, int) and isinstance(y, int):
+        return x + y
+    if x == 0 or y == 0:
+        return y if x == 0 else x
+    return e.at(depth, lambda: e.b.add(stride_lane(e, x), stride_lane(e, y)))
+
+
+def scale_stride(e: Evaluator, x: int | Lane, factor: Lane, depth: int) -> int | Lane:
+    if isinstance(x, int) and factor.known is not None:
+        return x * factor.known
+    if x == 1:
+        return e.at(depth, lambda: e.b.cast(factor, t.int64))
+    return e.at(depth, lambda: e.b.mul(stride_lane(e, x), e.b.cast(factor, t.int64)))
+
+
+def is_integer(form: Form) -> bool:
+    return isinstance(form, (Uniform, Steps)) and form.dtype.is_integer
+
+
+def base_of(form: Uniform | Steps) -> Lane:
+    return form.lane if isinstance(form, Uniform) else form.base
+
+
+def stride_of(form: Uniform | Steps) -> int | Lane:
+    return 0 if isinstance(form, Uniform) else form.stride
+
+
+def add(e: Evaluator, inst: Inst, forms: list[Form]) -> Form | object:
+    x, y = forms
+    if not (is_integer(x) and is_integer(y)) or (
+        isinstance(x, Uniform) and isinstance(y, Uniform)
+    ):
+        return UNKNOWN
+    depth = depth_of(x, y)
+    base = e.at(depth, lambda: e.b.add(base_of(x), base_of(y)))
+    return Steps(base, add_strides(e, stride_of(x), stride_of(y), depth), depth)
+
+
+def sub(e: Evaluator, inst: Inst, forms: list[Form]) -> Form | object:
+    x, y = forms
+    if not (is_integer(x) and is_integer(y)) or (
+        isinstance(x, Uniform) and isinstance(y, Uniform)
+    ):
+        return UNKNOWN
+    if not isinstance(stride_of(y), int):
+        return UNKNOWN
+    depth = depth_of(x, y)
+    base = e.at(depth, lambda: e.b.sub(base_of(x), base_of(y)))
+    stride = add_strides(e, stride_of(x), -stride_of(y), depth)
+    return Uniform(base, depth) if stride == 0 else Steps(base, stride, depth)
+
+
+def mul(e: Evaluator, inst: Inst, forms: list[Form]) -> Form | object:
+    x, y = forms
+    if isinstance(x, Uniform):
+        x, y = y, x
+    if not (isinstance(x, Steps) and isinstance(y, Uniform) and x.dtype.is_integer):
+        return UNKNOWN
+    depth = depth_of(x, y)
+    base = e.at(depth, lambda: e.b.mul(x.base, y.lane))
+    return Steps(base, scale_stride(e, x.stride, y.lane, depth), depth)
+
+
+def shl(e: Evaluator, inst: Inst, forms: list[Form]) -> Form | object:
+    x, y = forms
+    if not (isinstance(x, Steps) and isinstance(y, Uniform)) or y.lane.known is None:
+        return UNKNOWN
+    if not isinstance(x.stride, int) or not 0 <= y.lane.known < 32:
+        return UNKNOWN
+    base = e.at(x.depth, lambda: e.b.shl(x.base, y.lane))
+    return Steps(base, x.stride << y.lane.known, x.depth)
+
+
+def offset(e: Evaluator, inst: Inst, forms: list[Form]) -> Form | object:
+    p, i = forms
+    if not isinstance(p, (Uniform, Steps)) or not isinstance(i, (Uniform, Steps)):
+        return UNKNOWN
+    if isinstance(p, Uniform) and isinstance(i, Uniform):
+        return UNKNOWN
+    depth = depth_of(p, i)
+    size = e.const(inst.attrs["bytes"])
+    base = e.at(depth, lambda: e.b.offset(base_of(p), base_of(i)))
+    moved = scale_stride(e, stride_of(i), size, depth) if stride_of(i) != 0 else 0
+    return Steps(base, add_strides(e, stride_of(p), moved, depth), depth)
+
+
+def cast(e: Evaluator, inst: Inst, form: Form) -> Form | object:
+    to = parse_dtype(inst.attrs["to"])
+    if isinstance(form, Steps) and form.dtype.is_integer and to.is_integer and to.bits >= 32:
+        base = e.at(form.depth, lambda: e.b.cast(form.base, to))
+        return Steps(base, form.stride, form.depth)
+    return UNKNOWN
+
+
+def wide(e: Evaluator, lane: Lane) -> Lane:
+    return e.b.cast(lane, t.int64)
+
+
+def comparison(less: bool, equal: bool) -> Callable:
+    """x < y and its kin, where one side is a progression of step 1 and the other is uniform."""
+
+    def rule(e: Evaluator, inst: Inst, forms: list[Form]) -> Form | object:
+        x, y = forms
+        smaller, larger = (x, y) if less else (y, x)
+        if not (is_integer(smaller) and is_integer(larger)):
+            return UNKNOWN
+        if not (isinstance(smaller, Steps) and isinstance(larger, Uniform)):
+            return UNKNOWN
+        if smaller.stride != 1 or smaller.dtype is t.uint64:
+            return UNKNOWN
+        depth = depth_of(smaller, larger)
+
+        def make() -> Lane:
+            limit = e.b.sub(wide(e, larger.lane), wide(e, smaller.base))
+            return e.b.add(limit, e.const(1)) if equal else limit
+
+        return Prefix(e.at(depth, make), depth)
+
+    return rule
+
+
+def bit_and(e: Evaluator, inst: Inst, forms: list[Form]) -> Form | object:
+    x, y = forms
+    if inst.result.type.dtype is not t.int1:
+        return UNKNOWN
+    for p, q in ((x, y), (y, x)):
+        if isinstance(p, Uniform) and p.lane.text == "true":
+            return q
+        if isinstance(p, Prefix) and isinstance(q, (Prefix, Uniform)):
+            depth = depth_of(p, q)
+            return Prefix(e.at(depth, lambda p=p, q=q: narrowed(e, p, q)), depth)
+    return UNKNOWN
+
+
+def narrowed(e: Evaluator, p: Prefix, q: Prefix | Uniform) -> Lane:
+    if isinstance(q, Uniform):
+        return e.b.select(q.lane, p.limit, e.const(0))
+    if p.limit == q.limit:
+        return p.limit
+    return e.b.minimum(p.limit, q.limit)
+
+
+def select(e: Evaluator, inst: Inst, forms: list[Form]) -> Form | object:
+    mask, x, y = forms
+    if isinstance(mask, Prefix) and mask.limit.text in e.row.true_masks:
+        return x
+    return UNKNOWN
+
+
+RULES: dict[str, Callable] = {
+    "add": add,
+    "sub": sub,
+    "mul": mul,
+    "shl": shl,
+    "offset": offset,
+    "lt": comparison(less=True, equal=False),
+    "le": comparison(less=True, equal=True),
+    "gt": comparison(less=False, equal=False),
+    "ge": comparison(less=False, equal=True),
+    "bit_and": bit_and,
+    "select": select,
+}

@@ -1,0 +1,258 @@
+"""Put the tile operations of a straight line of instructions into shared loop nests.
+
+What must happen (stores, reductions, kept values) is an *anchor*; anchors of one shape that do not
+wait for each other's whole result share a nest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tilewright.ir.inst import Block, Inst, Value
+from tilewright.targets.cpu.plan import CONTROL, WHOLE, Plan, is_reshuffle, is_unit_reshape
+
+@dataclass(eq=False, slots=True)
+class Anchor:
+    """Something that must happen: an effect, a reduction, or a value written to a buffer."""
+
+    kind: str  # store, atomic, debug, reduce, keep, assign, pack, whole, dot, scalar, barrier
+    inst: Inst | None
+    shape: tuple[int, ...]
+    value: Value | None = None  # what is kept, assigned or packed
+    target: Value | None = None  # assign: the loop-carried parameter (or result of an `if`)
+    side: int = 0  # pack: the left or the right operand of a product
+    pack: Callable | None = None  # pack: how a chunk gets to its place
+
+
+@dataclass(eq=False, slots=True)
+class Nest:
+    """Anchors that run in the same loops over `shape`, with `axis` along the vector lanes."""
+
+    shape: tuple[int, ...]
+    axis: int
+    anchors: list[Anchor] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Reads:
+    """What evaluating an anchor reads: results of others, buffers, memory."""
+
+    whole: set[Value] = field(default_factory=set)  # every element must be there before
+    same: set[Value] = field(default_factory=set)  # only the element at the same position
+    loads: list[tuple[Inst, bool]] = field(default_factory=list)  # load, at the same position
+
+
+
+class Scheduler:
+    """Places anchors one after the other: into the earliest nest that may hold them, or a new one."""
+
+    def __init__(self, plan: Plan):
+        self.plan = plan
+        self.items: list[Nest | Anchor] = []
+        self.done: dict[Value, int] = {}  # the item that completes a value
+        self.loads: list[tuple[int, Inst, bool]] = []  # item, load evaluated there, same position
+        self.writes: list[tuple[int, Inst, bool]] = []  # item, store or atomic, in a nest
+        self.readers: dict[Value, list[tuple[int, bool]]] = {}  # item, same position
+        self.order: dict[Inst, int] = {}
+
+    def run(self, insts: list[Inst]) -> list[Nest | Anchor]:
+        for number, inst in enumerate(insts):
+            self.order[inst] = number
+            for anchor in self.anchors(inst):
+                self.place(anchor)
+        return self.items
+
+    # --- anchors
+
+    def anchors(self, inst: Inst) -> list[Anchor]:
+        """What an instruction asks to happen, in order."""
+        name, operands = inst.op.name, inst.operands
+        if name == "reduce":
+            return [Anchor("reduce", inst, operands[0].type.shape)]
+        if name == "dot":
+            return self.dot(inst)
+        if name in WHOLE:
+            return [Anchor("whole", inst, ())]
+        if name in ("store", "atomic_rmw", "atomic_cas", "device_assert"):
+            kind = "atomic" if name.startswith("atomic") else name
+            return [Anchor(kind, inst, operands[0].type.shape)]
+        if name == "load" and not inst.result.type.shape:
+            return [Anchor("scalar", inst, ())]
+        if inst.op.effect == "debug":
+            return [Anchor(name, inst, ())]
+        return [Anchor("keep", inst, r.type.shape, r) for r in inst.results if r in self.plan.kept]
+
+    def dot(self, inst: Inst) -> list[Anchor]:
+        """Both operands packed, the accumulator in the buffer of the result, then the product."""
+        x, y, acc = inst.operands
+        return [
+            Anchor("pack", inst, x.type.shape, x, side=0),
+            Anchor("pack", inst, y.type.shape, y, side=1),
+            Anchor("assign", inst, acc.type.shape, acc, inst.result),
+            Anchor("dot", inst, ()),
+        ]
+
+    # --- what an anchor reads
+
+    def reads(self, anchor: Anchor) -> Reads:
+        out = Reads()
+        if anchor.kind == "dot":
+            out.whole.add(anchor.inst.result)
+            return out
+        if anchor.kind == "whole":
+            out.whole.update(anchor.inst.operands)
+            return out
+        if anchor.value is None:
+            roots = anchor.inst.operands
+        elif anchor.kind == "keep":
+            roots = anchor.inst.operands
+            if anchor.inst.op.name == "load":
+                out.loads.append((anchor.inst, True))
+        else:
+            roots = (anchor.value,)
+        if anchor.kind == "scalar" and anchor.inst.op.name == "load":
+            out.loads.append((anchor.inst, True))
+        seen: set[tuple[Value, bool]] = set()
+        for x in roots:
+            self.trace(x, True, out, seen)
+        return out
+
+    def trace(self, value: Value, same: bool, out: Reads, seen: set[tuple[Value, bool]]) -> None:
+        """Follow a value to the buffers, results and memory that evaluating it reads."""
+        if (value, same) in seen:
+            return
+        seen.add((value, same))
+        inst = value.inst
+        if value in self.plan.kept or inst is None:
+            (out.same if same and value.type.shape else out.whole).add(value)
+            return
+        if inst.op.name in ("reduce", "dot", "atomic_rmw", "atomic_cas") or inst.op.name in CONTROL:
+            out.whole.add(value)
+            return
+        if inst.op.name == "load":
+            if not value.type.shape:
+                out.whole.add(value)
+                return
+            out.loads.append((inst, same))
+        if inst.op.name in ("broadcast", "permute") or is_unit_reshape(inst):
+            same = False
+        for x in inst.operands:
+            deeper = not is_reshuffle(inst) and same
+            self.trace(x, deeper, out, seen)
+
+    # --- placement
+
+    def place(self, anchor: Anchor) -> None:
+        reads = self.reads(anchor)
+        solo = not anchor.shape
+        first = self.earliest(anchor, reads)
+        axis = self.axis(anchor, reads)
+        index = len(self.items)
+        if not solo:
+            for i in range(first, len(self.items)):
+                item = self.items[i]
+                if isinstance(item, Nest) and item.shape == anchor.shape and item.axis == axis:
+                    index = i
+                    break
+        if index == len(self.items):
+            self.items.append(anchor if solo else Nest(anchor.shape, axis))
+        if not solo:
+            self.items[index].anchors.append(anchor)
+        self.note(anchor, reads, index)
+
+    def note(self, anchor: Anchor, reads: Reads, index: int) -> None:
+        for inst, same in reads.loads:
+            self.loads.append((index, inst, same))
+        for values, same in ((reads.same, True), (reads.whole, False)):
+            for value in values:
+                self.readers.setdefault(value, []).append((index, same))
+        if anchor.kind in ("store", "atomic", "barrier", "device_print"):
+            self.writes.append((index, anchor.inst, bool(anchor.shape)))
+        results = (anchor.target,) if anchor.target is not None else ()
+        if anchor.kind not in ("pack", "assign") and anchor.inst is not None:
+            results = (anchor.value,) if anchor.value is not None else anchor.inst.results
+        for r in results:
+            self.done[r] = max(index, self.done.get(r, 0))
+
+    def earliest(self, anchor: Anchor, reads: Reads) -> int:
+        """The first item in which an anchor may run."""
+        first = 0
+        for value in reads.whole:
+            first = max(first, self.done.get(value, -1) + 1)
+        for value in reads.same:
+            first = max(first, self.done.get(value, 0))
+        for inst, same in reads.loads:
+            for index, write, _ in self.writes:
+                if self.order[write] < self.order.get(inst, -1):
+                    first = max(first, index + 1)
+        if anchor.kind == "dot":
+            first = len(self.items)
+        if anchor.kind == "assign":
+            for index, same in self.readers.get(anchor.target, ()):
+                first = max(first, index if same else index + 1)
+        if anchor.kind in ("store", "atomic", "barrier", "device_print"):
+            first = max(first, self.after_memory(anchor))
+        if anchor.kind == "device_assert" or anchor.kind == "scalar":
+            first = max([first] + [index + 1 for index, _, _ in self.writes])
+        return first
+
+    def after_memory(self, anchor: Anchor) -> int:
+        """The first item in which an anchor that writes may run, given what was read and written."""
+        first = 0
+        for index, inst, same in self.loads:
+            together = bool(anchor.shape) and same and self.disjoint(anchor.inst, inst)
+            first = max(first, index if together else index + 1)
+        for index, inst, in_nest in self.writes:
+            together = bool(anchor.shape) and in_nest and self.disjoint(anchor.inst, inst)
+            first = max(first, index if together else index + 1)
+        return first
+
+    def disjoint(self, x: Inst, y: Inst) -> bool:
+        """Whether two accesses meet only at one position: other arguments, or one pointer."""
+        if not x.operands or not y.operands:
+            return False
+        p, q = x.operands[0], y.operands[0]
+        if p is q:
+            return True
+        a, b = self.plan.roots(p), self.plan.roots(q)
+        return bool(a) and bool(b) and not a & b
+
+    def axis(self, anchor: Anchor, reads: Reads) -> int:
+        """The dimension along which most accesses are contiguous; the last one if in doubt."""
+        rank = len(anchor.shape)
+        if rank < 2:
+            return 0
+        votes = [0.0] * rank
+        for pointer, weight in self.pointers(anchor, reads):
+            steps = self.plan.strides(pointer)
+            size = pointer.type.dtype.element_ty.bytes
+            if len(steps) != rank:
+                continue
+            for d in range(rank):
+                if steps[d] == size and anchor.shape[d] > 1:
+                    votes[d] += weight
+        votes[rank - 1] += 0.5 + len(reads.same)
+        best = max(range(rank), key=lambda d: (votes[d], d))
+        widest = max(range(rank), key=lambda d: (anchor.shape[d], d))
+        return best if anchor.shape[best] >= 4 or votes[best] >= 2 else widest
+
+    def pointers(self, anchor: Anchor, reads: Reads) -> list[tuple[Value, float]]:
+        out = []
+        if anchor.kind in ("store", "atomic"):
+            out.append((anchor.inst.operands[0], 2.0))
+        for inst, same in reads.loads:
+            if inst.operands[0].type.shape == anchor.shape:
+                out.append((inst.operands[0], 2.0 if same else 1.5))
+        return out
+
+
+def segments(block: Block) -> list[list[Inst] | Inst]:
+    """The instructions of a block, cut at loops and branches; its `yield` is left out."""
+    out: list[list[Inst] | Inst] = [[]]
+    for inst in block.insts:
+        if inst.op.name in CONTROL:
+            out += [inst, []]
+        elif inst.op.name != "yield":
+            out[-1].append(inst)
+    return out

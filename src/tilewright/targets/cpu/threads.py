@@ -1,0 +1,140 @@
+"""Run a native function over a range of programs on all cores, stoppable by faults and Ctrl-C.
+
+The function is `void entry(i64 begin, i64 end, ptr args)`. Slot 0 of `args`, 8-byte slots all,
+points to the launch's state: `STATE_BYTES` of i64 words, first the stop word (zeroed by the
+launcher; a kernel that finds a fault stores `FAULT`), then five that belong to the pool.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
+
+from tilewright import config
+from tilewright.codegen import llvm
+from tilewright.targets.cpu.pool import EXPORTS, FUTEX_CALL, pool_ir
+from tilewright.targets.cpu.stop import POLL_IR
+
+STATE_BYTES = 64
+GO, FAULT, INTERRUPTED = 0, 1, 2
+
+_ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+
+
+class NativePool:
+    """The pool of `pool_ir`; its threads start with the first launch that wants them."""
+
+    def __init__(self, object_bytes: bytes):
+        library = llvm.Library.load(object_bytes, EXPORTS)
+        self.library = library
+        self.poll_address = library.address("tw_poll")
+        self.parallel_address = library.address("tw_parallel")
+        self.raise_address = library.address("tw_raise")
+        integers = [ctypes.c_int64] * 3
+        launch = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, *integers)
+        self._launch = launch(self.parallel_address)
+        self._raise = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(self.raise_address)
+        self._reset = ctypes.CFUNCTYPE(None, ctypes.c_int64)(library.address("tw_reset"))
+        self._forget_workers()
+        os.register_at_fork(after_in_child=self._forget_workers)
+
+    def _forget_workers(self) -> None:
+        self._reset(threading.main_thread().ident)
+
+    def parallel(self, entry: int, args: int, total: int, chunk: int, threads: int) -> int:
+        status = self._launch(entry, args, total, chunk, threads)
+        if status == INTERRUPTED:
+            self._raise(args)
+            raise KeyboardInterrupt
+        return status
+
+
+class PythonPool:
+    """The same with Python's threads, for systems without the native pool."""
+
+    def __init__(self, object_bytes: bytes):
+        self.library = llvm.Library.load(object_bytes, ["tw_poll"])
+        self.poll_address = self.library.address("tw_poll")
+
+    def parallel(self, entry: int, args: int, total: int, chunk: int, threads: int) -> int:
+        chunk = max(chunk, 1)
+        stop = ctypes.c_int64.from_address(ctypes.c_int64.from_address(args).value)
+        run = _ENTRY(entry)
+        begins = itertools.count(0, chunk)
+
+        def work() -> None:
+            # next() of a count is atomic: each chunk is claimed once.
+            while stop.value == GO and (begin := next(begins)) < total:
+                run(begin, min(begin + chunk, total), args)
+
+        team = min(threads, -(-total // chunk))
+        if team <= 1:
+            work()
+        else:
+            with ThreadPoolExecutor(team) as executor:
+                try:
+                    wait([executor.submit(work) for _ in range(team)])
+                except BaseException:
+                    stop.value = INTERRUPTED
+                    raise
+        if stop.value == INTERRUPTED:
+            raise KeyboardInterrupt
+        return stop.value
+
+
+_starting = threading.Lock()
+# Never freed: the workers run the pool's code until the process ends.
+_pool: NativePool | PythonPool | None = None
+
+
+def is_native() -> bool:
+    """Whether the pool is native code here (Linux on x86-64 or aarch64), not Python's."""
+    return sys.platform == "linux" and llvm.host_machine().arch in FUTEX_CALL
+
+
+def compile_pool() -> bytes:
+    """The object code that `start` takes, to be kept on disk."""
+    machine = llvm.host_machine()
+    text = pool_ir(machine.arch) if is_native() else POLL_IR
+    return llvm.compile_object(text, machine).bytes
+
+
+def start(object_bytes: bytes | None = None) -> NativePool | PythonPool:
+    """The pool of this process, at the first call made from a kept object or compiled."""
+    global _pool
+    with _starting:
+        if _pool is None:
+            kind = NativePool if is_native() else PythonPool
+            _pool = kind(object_bytes or compile_pool())
+        return _pool
+
+
+def parallel(entry: int, args: int, total: int, chunk: int, threads: int) -> int:
+    """Run `entry(begin, end, args)` over [0, total) by chunks; the result is the stop word.
+
+    Once the stop word is set, no further chunk is run. With one thread, or while another launch
+    has the pool, everything runs in this thread.
+
+    Raises:
+        KeyboardInterrupt: or what else a Python signal handler raised meanwhile.
+    """
+    return (_pool or start()).parallel(entry, args, total, chunk, threads)
+
+
+def poll_address() -> int:
+    """Where `i64 tw_poll(ptr state)` is: the stop word, for kernels' own long loops."""
+    return (_pool or start()).poll_address
+
+
+def default_threads() -> int:
+    """How many threads a launch uses: the setting `threads`, else the cores this process has."""
+    wanted = config.get("threads")
+    if wanted > 0:
+        return wanted
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
