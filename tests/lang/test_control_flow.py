@@ -498,4 +498,4 @@ def test_parts_of_carried_values_stay_known():
     assert results(walks_blocks, x=x, n=16) == [6, 22, 38, 54, 0, 0, 6, 1]
     kernel = compile_for(walks_blocks, out=np.zeros(8, np.float32), x=x, n=16)
     loop = next(i for i in kernel.walk() if i.op.name == "for")
-    assert [str(r.type) for r in loop.results] == ["i64", "i32"]
+    assert [str(r.type) for r in loop.results] == ["i32", "i32"]

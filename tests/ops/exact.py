@@ -123,8 +123,10 @@ def right(x: int, y: int, dtype: DType) -> int:
 def extreme(pick: Callable, sign: float) -> Callable:
     def apply(d: DType, x: Any, y: Any, propagate_nan: bool = False) -> Any:
         if d.is_float and (math.isnan(x) or math.isnan(y)):
-            return NAN if propagate_nan or (math.isnan(x) and math.isnan(y)) else (
-                y if math.isnan(x) else x
+            return (
+                NAN
+                if propagate_nan or (math.isnan(x) and math.isnan(y))
+                else (y if math.isnan(x) else x)
             )
         return pick(x, y)
 
@@ -154,7 +156,7 @@ def overflow(x: float, target: DType) -> float:
     if target in (t.float8e4nv, t.float8e4b8, t.float8e4b15) and math.isinf(x):
         return math.copysign(LARGEST[target], x)
     if target is t.float8e4b15 and math.isnan(x):
-        return 1.875
+        return math.inf
     return NAN if target is t.float8e5b16 and math.isinf(x) else x
 
 
@@ -172,10 +174,33 @@ def of_math(function: Callable, **special: float) -> Callable:
     return apply
 
 
+def power(d: DType, x: float, y: float) -> float:
+    with np.errstate(all="ignore"):
+        try:
+            return math.pow(x, y)
+        except OverflowError:
+            return -math.inf if x < 0 and y % 2 == 1 else math.inf
+        except ValueError:
+            return float(np.power(x, y))
+
+
+def cube_root(d: DType, x: float) -> float:
+    if not finite(x) or x == 0:
+        return x
+    exact, root = Fraction(abs(x)), Fraction(abs(x) ** (1 / 3))
+    root -= (root**3 - exact) / (3 * root**2)
+    return math.copysign(float(root), x)
+
+
 def np_of(function: Callable) -> Callable:
-    names = {"log": "log", "log2": "log2", "log1p": "log1p", "atanh": "arctanh", "pow": "power"}
+    names = {"log": "log", "log2": "log2", "log1p": "log1p", "atanh": "arctanh"}
     name = names.get(function.__name__)
-    return (lambda *xs: NAN) if name is None else lambda *xs: getattr(np, name)(*map(np.float64, xs))
+
+    def apply(*xs: float) -> float:
+        with np.errstate(all="ignore"):
+            return NAN if name is None else getattr(np, name)(*map(np.float64, xs))
+
+    return apply
 
 
 REFERENCE: dict[str, Callable] = {
@@ -211,8 +236,9 @@ REFERENCE: dict[str, Callable] = {
     "trunc": lambda d, x: math.copysign(math.trunc(x), x) if finite(x) else x,
     "rint": lambda d, x: math.copysign(round(x), x) if finite(x) else x,
     "sqrt": lambda d, x: math.sqrt(x) if x >= 0 else x if x == 0 else NAN,
-    "rsqrt": lambda d, x: quotient_of(1.0, math.sqrt(x)) if x > 0 else quotient_of(1.0, x) if (
-        x == 0) else NAN,
+    "rsqrt": lambda d, x: (
+        quotient_of(1.0, math.sqrt(x)) if x > 0 else quotient_of(1.0, x) if (x == 0) else NAN
+    ),
     "exp": of_math(math.exp),
     "exp2": lambda d, x: 2.0**x if x < 1024 else x if math.isnan(x) else math.inf,
     "expm1": of_math(math.expm1),
@@ -233,14 +259,21 @@ REFERENCE: dict[str, Callable] = {
     "atanh": of_math(math.atanh),
     "erf": of_math(math.erf),
     "erfc": of_math(math.erfc),
-    "cbrt": lambda d, x: math.copysign(abs(x) ** (1 / 3), x) if finite(x) else x,
+    "cbrt": cube_root,
     "atan2": of_math(math.atan2),
-    "pow": of_math(math.pow),
+    "pow": power,
 }
 # Where NumPy's function, itself not correctly rounded, is the meaning: relative error in fp64.
 APPROXIMATE = {
     "rsqrt", "exp", "exp2", "expm1", "log", "log2", "log1p", "sin", "cos", "tan", "asin", "acos",
-    "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "cbrt", "atan2", "pow",
+    "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "cbrt", "atan2",
+    "pow",
+}  # fmt: skip
+
+
+# Ops whose result is a number of the dtype as it stands.
+ROUNDED = {
+    "cast", "fmod", "neg", "abs", "max", "min", "hint", "floor", "ceil", "trunc", "rint",
 }  # fmt: skip
 
 
@@ -251,7 +284,7 @@ def expected(name: str, dtype: DType, result: DType, xs: tuple, attrs: dict[str,
         return bool(found & 1) if isinstance(found, int) else bool(found)
     if result.is_integer:
         return wrap(int(found), result)
-    if name in ("cast", "fmod", "neg", "abs", "max", "min", "hint", "floor", "ceil", "trunc", "rint"):
+    if name in ROUNDED:
         return found
     return rounded(found, result)
 

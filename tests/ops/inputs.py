@@ -36,6 +36,8 @@ def integer_edges(dtype: DType) -> np.ndarray:
     held = numpy_dtype(dtype)
     info = np.iinfo(held)
     numbers = {0, 1, 2, 3, 5, 7, 8, 31, 32, 63, 64, 100, info.max, info.max - 1, info.max // 3}
+    if dtype.bits == 64:  # between two bf16, but for the last bit
+        numbers |= {(1 << 62) + (1 << 54), (1 << 62) + (1 << 54) + 1, (1 << 62) + (1 << 54) - 1}
     if dtype.is_signed:
         numbers |= {-n for n in numbers} | {info.min, info.min + 1}
     random = np.random.default_rng(dtype.bits).integers(info.min, info.max, 6, held)
@@ -52,7 +54,8 @@ def float_edges(dtype: DType) -> np.ndarray:
         if dtype is t.float32:
             largest = float(np.finfo(np.float32).max)
         else:
-            every = bits.astype(f"u{held.itemsize}").view(held).astype(np.float64)
+            with np.errstate(invalid="ignore"):
+                every = bits.astype(f"u{held.itemsize}").view(held).astype(np.float64)
             largest = float(np.max(every[np.isfinite(every)]))
     sizes = [
         0.0, 0.1, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 7.75, 0.333251953125, 1 + 2.0**-dtype.mantissa,

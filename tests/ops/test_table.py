@@ -9,10 +9,10 @@ import pytest
 
 from tilewright.ir import types as t
 from tilewright.ir.types import Type
+from tilewright.ops.rules import numpy_dtype
 
 from .exact import APPROXIMATE, NO_INFINITY, ONE_ZERO, REFERENCE, as_numbers, expected
 from .inputs import ELEMENTWISE, operands, uses
-from tilewright.ops.rules import numpy_dtype
 
 CASES = [(op, dtypes, attrs) for op in ELEMENTWISE for dtypes, attrs in uses(op)]
 
@@ -43,7 +43,9 @@ def test_scalars_and_tiles_agree(case):
     op, dtypes, attrs = case
     xs = operands(dtypes, 40)
     _, out = run(op, dtypes, attrs, xs)
-    one_by_one = [run(op, dtypes, attrs, [np.asarray(x[i]) for x in xs])[1] for i in range(len(out))]
+    one_by_one = [
+        run(op, dtypes, attrs, [np.asarray(x[i]) for x in xs])[1] for i in range(len(out))
+    ]
     assert np.array(one_by_one, out.dtype).tobytes() == out.tobytes()
 
 

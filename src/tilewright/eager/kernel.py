@@ -12,7 +12,7 @@ import numpy as np
 from tilewright.eager.machine import Eager
 from tilewright.ir.op import running
 from tilewright.lang.arithmetic import maximum, minimum
-from tilewright.lang.constexpr import constexpr, unwrap
+from tilewright.lang.constexpr import unwrap
 from tilewright.lang.jit import JITCallable
 from tilewright.lang.meta import range as tile_range
 from tilewright.lang.tensor import tensor

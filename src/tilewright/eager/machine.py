@@ -98,8 +98,10 @@ class Eager:
         if op.effect == "pure":
             if op in ADDRESS_OPS and types[0].dtype.is_pointer:
                 data = self.as_addresses(op, data, attrs)
-            out = op.eager(*data, **attrs) if region is None else op.eager(
-                *data, region=region, **attrs
+            out = (
+                op.eager(*data, **attrs)
+                if region is None
+                else op.eager(*data, region=region, **attrs)
             )
         else:
             self.op = op
@@ -137,21 +139,16 @@ class Eager:
         return combine
 
     def apply(self, function: Callable, arrays: list, dtypes: list[DType]) -> tuple:
-        operands = [
-            tensor(Tile(Type(d, a.shape), a)) for a, d in zip(arrays, dtypes, strict=True)
-        ]
+        operands = [tensor(Tile(Type(d, a.shape), a)) for a, d in zip(arrays, dtypes, strict=True)]
         out = self.call(function, operands, {})
         out = out if isinstance(out, tuple) else (out,)
         return tuple(
-            np.broadcast_to(self.number(x, d), a.shape)
-            for x, d, a in zip(out, dtypes, arrays)
+            np.broadcast_to(self.number(x, d), a.shape) for x, d, a in zip(out, dtypes, arrays)
         )
 
     def apply_each(self, function: Callable, arrays: list, dtypes: list[DType]) -> tuple:
         shape = arrays[0].shape
-        rows = [
-            self.apply(function, [a[i] for a in arrays], dtypes) for i in np.ndindex(shape)
-        ]
+        rows = [self.apply(function, [a[i] for a in arrays], dtypes) for i in np.ndindex(shape)]
         columns = zip(*rows, strict=True)
         return tuple(np.array(c, dtype=c[0].dtype).reshape(shape) for c in columns)
 
@@ -258,7 +255,7 @@ class Eager:
 def scalar_array(scalar: Scalar) -> np.ndarray:
     """A number in its dtype; integers wrap around."""
     held = numpy_dtype(scalar.dtype)
-    if scalar.dtype.is_integer and held != bool:
+    if scalar.dtype.is_integer and scalar.dtype.bits > 1:
         value = int(scalar.value) & ((1 << scalar.dtype.bits) - 1)
         return np.array(value, np.uint64).astype(held)
     return np.array(scalar.value).astype(held)

@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.errors import DeviceAssertError, LaunchError, OutOfBoundsError, excerpt
-from tilewright.errors import out_of_bounds_message
 from tilewright.eager.memory import Fault, Place, Touch
+from tilewright.errors import (
+    DeviceAssertError,
+    LaunchError,
+    OutOfBoundsError,
+    out_of_bounds_message,
+)
 from tilewright.ir import types as t
 from tilewright.ir.types import DType
 from tilewright.ops.rules import numpy_dtype
@@ -107,9 +111,7 @@ class Port:
                 )
         if machine.observers:
             loc = machine.loc()
-            touch = Touch(
-                self.kind, self.dtype, pointers.shape, places, machine.program, loc
-            )
+            touch = Touch(self.kind, self.dtype, pointers.shape, places, machine.program, loc)
             for observer in machine.observers:
                 observer(machine.op, touch)
         return places

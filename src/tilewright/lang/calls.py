@@ -7,6 +7,7 @@ import builtins
 import enum
 import functools
 import inspect
+import os
 import types
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -127,13 +128,21 @@ def library(
     """Call a function of the language; what it says about wrong arguments becomes our error."""
     try:
         result = callee(*args, **kwargs)
-    except CompileError as error:
-        if error.loc is None:
-            error.loc = f.builder.loc
-        raise
+    except TypeRuleError as error:
+        raise named_error(f, error, named(callee, node)) from None
     except (TypeError, ValueError, IndexError, KeyError) as error:
         raise wrong_call(callee, args, kwargs, node, error) from error
     return result.value if type(result) is constexpr else result
+
+
+def named_error(f: Frontend, error: TypeRuleError, name: str) -> TypeRuleError:
+    """What a rule said about this call, beginning with the function's name."""
+    if error.loc is not None and error.loc != f.builder.loc:
+        return error  # of a helper that the function called
+    error.loc = f.builder.loc
+    if name.split(".")[-1] not in error.message:
+        error.message = f"{name}: {error.message}"
+    return error
 
 
 def python_call(
@@ -195,8 +204,10 @@ def wrong_call(
         for given in kwargs:
             if given not in accepted:
                 hint = suggestion(given, accepted)
-                return TypeRuleError(f"`{name}` has no argument `{given}`{hint}; it is {text}")
-        return TypeRuleError(f"wrong call of `{name}`: {refusal}; it is {text}")
+                return TypeRuleError(
+                    f"`{name}` has no argument `{given}`{hint}\n  its call: {text}"
+                )
+        return TypeRuleError(f"wrong call of `{name}`: {refusal}\n  its call: {text}")
     return TypeRuleError(f"{name}: {error}")
 
 
@@ -210,9 +221,10 @@ def parameter_text(parameter: inspect.Parameter) -> str:
 def not_callable(f: Frontend, callee: Any, node: ast.expr | None) -> CompileError:
     name = named(callee, node)
     if isinstance(callee, types.FunctionType):
-        line = callee.__code__.co_firstlineno
+        code = callee.__code__
+        place = f"{os.path.basename(code.co_filename)}, line {code.co_firstlineno}"
         return CompileError(
-            f"`{name}` is a plain Python function (line {line}); decorate it with @triton.jit, or "
+            f"`{name}` is a plain Python function ({place}); decorate it with @triton.jit, or "
             "with @triton.constexpr_function if it only computes with values known at compile time"
         )
     if isinstance(callee, tensor) or type(callee) in NUMBERS or callee is None:

@@ -89,6 +89,11 @@ def forward(name: str) -> Any:
     return method, reflected
 
 
+def unary(name: str) -> Any:
+    function = getattr(operator, name)
+    return lambda self: constexpr(function(self.value))
+
+
 def defers(other: Any) -> bool:
     """Whether the other operand (a tile) decides what an operator means."""
     return hasattr(other, "handle")
@@ -105,7 +110,7 @@ for _name in ("neg", "pos", "invert", "abs"):
     setattr(
         constexpr,
         f"__{_name}__",
-        lambda self, f=getattr(operator, _name): constexpr(f(self.value)),
+        unary(_name),
     )
 
 

@@ -268,14 +268,17 @@ def merge_returns(f: Frontend, node: ast.If, condition: tensor, then: Side, othe
     try:
         merged = merge("the result", then.result.value, other.result.value)
     except Disagreement as error:
-        lines = " and ".join(line_of(f, p.result.node or node) for p in (then, other))
+        places = " and ".join(
+            line_of(f, p.result.node) if p.result.node else f"the end of `{f.scope.name}`"
+            for p in (then, other)
+        )
         raise f.error(
-            f"the returns of {lines} disagree: {str(error).replace('`', '')}; return one type on "
+            f"the returns of {places} disagree: {str(error).replace('`', '')}; return one type on "
             "every path",
             node,
         ) from None
     value = emit_if(f, condition, then.block, other.block, [merged])[0]
-    return Returned(value, node)
+    return Returned(value, then.result.node or other.result.node)
 
 
 COMPOUND = (ast.If, ast.For, ast.While)

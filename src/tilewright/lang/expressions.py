@@ -7,7 +7,7 @@ import operator
 import types
 from typing import TYPE_CHECKING, Any
 
-from tilewright.errors import CompileError
+from tilewright.errors import CompileError, TypeRuleError
 from tilewright.lang.arithmetic import logical_and, logical_not, logical_or
 from tilewright.lang.constexpr import constexpr
 from tilewright.lang.scope import Scope, is_constant, suggestion
@@ -122,7 +122,11 @@ def set_display(f: Frontend, node: ast.Set) -> frozenset:
 def iterate(f: Frontend, node: ast.AST, value: Any) -> list[Any]:
     """The items of something whose length is known at compile time."""
     if isinstance(value, tensor):
-        raise f.error(f"cannot iterate over a tile, got {describe(value)}", node)
+        raise f.error(
+            f"cannot loop over the elements of a tile, got {describe(value)}; compute on the whole "
+            "tile, or load one element at a time",
+            node,
+        )
     f.at(node)
     try:
         return list(value)
@@ -164,7 +168,15 @@ def apply(f: Frontend, node: ast.AST, symbol: str, method: str, *operands: Any) 
     for x in operands:
         if not isinstance(x, tensor) and type(x) not in NUMBERS:
             raise wrong_operand(f, node, symbol, operands, x)
-    return function(*operands)
+    try:
+        return function(*operands)
+    except TypeRuleError as error:
+        if error.loc in (None, f.builder.loc):
+            shown = f" {symbol} ".join(map(describe, operands))
+            shown = shown if len(operands) > 1 else f"{symbol}{shown}"
+            error.message = f"cannot compute {shown}: {error.message}"
+            error.loc = f.builder.loc
+        raise
 
 
 def wrong_operand(
@@ -366,23 +378,27 @@ def slice_of(f: Frontend, node: ast.Slice) -> slice:
 
 
 def formatted(f: Frontend, node: ast.JoinedStr) -> str:
-    return "".join(str(f.expr(part)) for part in node.values)
+    return "".join(
+        part.value if isinstance(part, ast.Constant) else formatted_value(f, part, node)
+        for part in node.values
+    )
 
 
-def formatted_value(f: Frontend, node: ast.FormattedValue) -> str:
+def formatted_value(f: Frontend, node: ast.FormattedValue, whole: ast.JoinedStr) -> str:
+    """One part; errors show the whole string, since old Pythons misplace its parts."""
     value = f.expr(node.value)
     if is_runtime(value):
         raise f.error(
             f"`{text_of(node.value)}` is only known when the kernel runs, got {describe(value)}; "
             "print it with tl.device_print",
-            node.value,
+            whole,
         )
-    spec = f.expr(node.format_spec) if node.format_spec is not None else ""
+    spec = formatted(f, node.format_spec) if node.format_spec is not None else ""
     convert = {ord("r"): repr, ord("s"): str, ord("a"): ascii}.get(node.conversion)
     try:
         return format(convert(value) if convert else value, spec)
     except PYTHON_ERRORS as error:
-        raise cannot_compute(f, node.value, error) from error
+        raise cannot_compute(f, whole, error) from error
 
 
 def walrus(f: Frontend, node: ast.NamedExpr) -> Any:
@@ -445,7 +461,6 @@ TABLE = {
     ast.Subscript: subscript,
     ast.Slice: slice_of,
     ast.JoinedStr: formatted,
-    ast.FormattedValue: formatted_value,
     ast.NamedExpr: walrus,
     ast.ListComp: comprehension,
     ast.GeneratorExp: comprehension,

@@ -121,7 +121,7 @@ class Frontend:
         )
 
     def show(self, handle: Value) -> str:
-        return f"<{handle.type}>"
+        return f"a run-time {handle.type}"
 
     def iterate(self, *bounds: tensor) -> Iterator[int]:
         """The numbers of a range outside a `for` statement, e.g. in a comprehension."""

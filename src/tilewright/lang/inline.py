@@ -6,6 +6,7 @@ import ast
 import inspect
 import types
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import CompileError, Loc
@@ -66,7 +67,8 @@ def call(
         raise CompileError(
             f"calls are nested more than {MAX_DEPTH} deep at `{function.__name__}`: functions are "
             "compiled in place, so recursion must end by a condition known at compile time; write "
-            "a loop"
+            "a loop",
+            without_middle(loc),
         )
     if isinstance(function, LocalFunction):
         node, source, fn, parent = (
@@ -87,6 +89,18 @@ def call(
     finally:
         f.scope, f.builder.loc = outer, loc
     return outcome.value if isinstance(outcome, Returned) else None
+
+
+def without_middle(loc: Loc) -> Loc:
+    """A long chain of callers, of which only both ends are shown."""
+    chain = [loc]
+    while chain[-1].caller is not None:
+        chain.append(chain[-1].caller)
+    shown = chain[:2] + chain[-2:]
+    result: Loc | None = None
+    for part in reversed(shown):
+        result = replace(part, caller=result)
+    return result
 
 
 def full_name(function: Any) -> str:
@@ -158,7 +172,7 @@ def check_constexprs(name: str, spec: ast.arguments, names: dict[str, Any]) -> N
 
 
 def wrong(name: str, spec: ast.arguments, what: str) -> CompileError:
-    return CompileError(f"`{name}` {what}; it is {name}({ast.unparse(spec)})")
+    return CompileError(f"`{name}` {what}\n  its call: {name}({ast.unparse(spec)})")
 
 
 def fill_defaults(jit: JITCallable, names: dict[str, Any], loc: Loc) -> None:

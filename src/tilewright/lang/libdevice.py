@@ -43,7 +43,7 @@ cbrt, ceil, cos, cosh, erf, erfc, exp, exp2, expm1 = (
 floor, fma, fmod, log, log1p, log2, rint, rsqrt, sin = (
     m.floor, m.fma, m.fmod, m.log, m.log1p, m.log2, m.rint, m.rsqrt, m.sin,
 )  # fmt: skip
-sinh, sqrt, tan, tanh, trunc, abs = m.sinh, m.sqrt, m.tan, m.tanh, m.trunc, m.abs  # noqa: A001
+sinh, sqrt, tan, tanh, trunc, abs = m.sinh, m.sqrt, m.tan, m.tanh, m.trunc, m.abs
 nearbyint, fma_rn, sqrt_rn, rsqrt_rn = m.rint, m.fma, m.sqrt, m.rsqrt
 add_rn, sub_rn, mul_rn, div_rn = m.add, m.sub, m.mul, a.div_rn
 fast_dividef, fast_sinf, fast_cosf, fast_tanf = a.fdiv, m.sin, m.cos, m.tan
@@ -153,7 +153,7 @@ def logb(x: Any) -> tensor:
 
 
 @builtin
-def round(x: Any) -> tensor:  # noqa: A001
+def round(x: Any) -> tensor:
     """The nearest integer, ties away from zero."""
     x = to_tensor(x)
     whole = m.trunc(x)
@@ -205,7 +205,7 @@ def saturatef(x: Any) -> tensor:
 
 
 @builtin
-def pow(x: Any, y: Any) -> tensor:  # noqa: A001
+def pow(x: Any, y: Any) -> tensor:
     """x ** y; y may be an integer."""
     x, y = to_tensor(x), to_tensor(y)
     return m.pow(x, a.cast(y, x.dtype) if y.dtype.is_integer else y)

@@ -115,7 +115,7 @@ class Carried:
                 self.f.scope.read(ast.copy_location(ast.Name(name, ast.Load()), self.node), {})
             pairs, before = flatten(now, name), flatten(value, name)
             if [p for p, _ in pairs] != [p for p, _ in before]:
-                raise self.changed(name, describe(value), describe(now))
+                raise self.changed(name, value, now)
             found += [leaf for _, leaf in pairs]
         types = [self.settle(i, leaf) for i, leaf in enumerate(found)]
         if types != self.types:
@@ -132,7 +132,7 @@ class Carried:
             both = is_scalar_leaf(before) and is_scalar_leaf(after)
             found = common_type(before, after) if both else None
             if found is None:
-                raise self.changed(path, describe(before), describe(after))
+                raise self.changed(path, before, after)
             return found
         if isinstance(after, tensor):
             found = after.handle.type
@@ -140,36 +140,40 @@ class Carried:
                 return kind
             if type(before) in NUMBERS and not found.shape and fits(before, found.dtype):
                 return found
-            raise self.changed(path, describe(before), describe(after))
+            raise self.changed(path, before, after)
         if not is_scalar_leaf(after) or kind.shape:
-            raise self.changed(path, describe(before), describe(after))
+            raise self.changed(path, before, after)
         if fits(after, kind.dtype):
             return kind
         wider = Type(scalar_dtype(after))
         if type(before) in NUMBERS and fits(before, wider.dtype):
             return wider
-        raise self.changed(path, describe(before), describe(after))
+        raise self.changed(path, before, after)
 
-    def changed(self, path: str, before: str, after: str) -> CompileError:
+    def changed(self, path: str, before: Any, after: Any) -> CompileError:
         line = last_assignment(self.node.body, path.split("[")[0].split(".")[0])
         where = f" (line {line + self.f.scope.source.shift})" if line else ""
         return self.f.error(
-            f"`{path}` must keep its type in a loop: {before} before, {after} after the first "
-            f"turn{where}; {advice(path, before, after)}",
+            f"`{path}` must keep its type in a loop: {describe(before)} before, {describe(after)} "
+            f"after the first turn{where}; {advice(path, before, after)}",
             self.node,
         )
 
 
-def advice(path: str, before: str, after: str) -> str:
+def advice(path: str, before: Any, after: Any) -> str:
     """How to give a carried variable one type."""
-    if "[" in after and before.startswith("the number"):
-        kind, shape = after.split("[", 1)
-        return f"start with {path} = tl.full([{shape}, {before.split()[-1]}, dtype=...) of {kind}"
-    if before[:1].isalpha() and "[" in before and "[" in after:
-        shapes = before.split("[", 1)[1] != after.split("[", 1)[1]
-        if shapes:
+    if not isinstance(after, tensor):
+        return f"`{path}` can change its value, but not what it is; use another name"
+    kind = after.handle.type
+    if isinstance(before, tensor):
+        if before.shape != kind.shape:
             return "use another name for what has another shape"
-    return "start with a value of the later type, or cast at the end with .to(...)"
+        return f"start with {kind.dtype!r}, or end with {path}.to({before.dtype!r})"
+    if not kind.shape:
+        return f"start with a number, e.g. {path} = 0"
+    if type(before) in NUMBERS and before != 0:
+        return f"start with {path} = tl.full({list(kind.shape)}, {before}, dtype={kind.dtype!r})"
+    return f"start with {path} = tl.zeros({list(kind.shape)}, dtype={kind.dtype!r})"
 
 
 def last_assignment(body: Sequence[ast.stmt], name: str) -> int | None:
@@ -272,6 +276,13 @@ def count(f: Frontend, node: ast.For, subject: meta.range) -> None:
             f"a loop over range counts with one name, got `{text_of(node.target)}`", node.target
         )
     f.at(node.iter)
+    bounds = (subject.start, subject.end, subject.step)
+    if not all(is_count(x) for x in bounds):
+        raise f.error(
+            f"a loop counts in integers, got {describe(bounds)}; divide with //, or cast with "
+            ".to(tl.int32)",
+            node.iter,
+        )
     backwards = isinstance(subject.step, int) and subject.step < 0
     if isinstance(subject.step, int) and subject.step == 0:
         raise f.error("the step of a loop cannot be 0", node.iter)
@@ -303,6 +314,12 @@ def count(f: Frontend, node: ast.For, subject: meta.range) -> None:
     kept = [x for i, x in enumerate(initial) if i not in same]
     results = f.emit(for_, low.handle, high.handle, step.handle, *kept, region=block, **hints)
     finish(f, carried, results, same)
+
+
+def is_count(x: Any) -> bool:
+    if isinstance(x, tensor):
+        return x.dtype.is_integer and not x.shape
+    return isinstance(x, int)
 
 
 def run_body(f: Frontend, node: ast.For | ast.While) -> None:
@@ -399,8 +416,8 @@ def known_condition(f: Frontend, node: ast.While, holds: Any, after: Callable | 
     """A `while` whose condition no turn changes: it never runs, or for ever."""
     if holds:
         raise f.error(
-            f"this loop never ends: no turn changes `{text_of(node.test)}`, which is "
-            f"{describe(holds)}; loop while a variable that the body assigns holds",
+            f"this loop never ends: no turn changes `{text_of(node.test)}`, which holds; test a "
+            "variable that the body assigns",
             node.test,
         )
     return f.block(node.orelse, after)

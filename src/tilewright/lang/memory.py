@@ -252,9 +252,7 @@ def atomic_cas(pointer: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = N
     expected = spread(number_in(cmp, element), pointer, "expected value")
     value = spread(number_in(val, element), pointer, "value")
     attrs = order(sem, scope)
-    return tensor(
-        emit(atomic.atomic_cas, pointer.handle, expected.handle, value.handle, **attrs)
-    )
+    return tensor(emit(atomic.atomic_cas, pointer.handle, expected.handle, value.handle, **attrs))
 
 
 # --- block pointers

@@ -57,8 +57,10 @@ def is_number(value: Any) -> bool:
 def as_python(value: Any) -> Any:
     """Without its constexpr wrapper; NumPy scalars become Python's."""
     value = unwrap(value)
-    if not isinstance(value, tensor) and type(value).__module__ == "numpy" and hasattr(
-        value, "item"
+    if (
+        not isinstance(value, tensor)
+        and type(value).__module__ == "numpy"
+        and hasattr(value, "item")
     ):
         return value.item()
     return value
@@ -119,7 +121,7 @@ def number_as(value: Any, dtype: DType) -> tensor:
     if dtype.is_integer and dtype is not t.int1:
         low, high = integer_range(dtype)
         want(
-            value >= 0 or not dtype.kind == "uint",
+            value >= 0 or dtype.kind != "uint",
             f"the negative number {value} cannot meet an unsigned {dtype}; cast one of them",
         )
         want(low <= value <= high, f"the number {value} is out of range for {dtype}")

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.errors import TypeRuleError, want
-from tilewright.ir import types as t
 from tilewright.ir.op import emit
 from tilewright.ir.types import Type
 from tilewright.lang.arithmetic import as_dtype, cast, minimum, number_in
@@ -32,8 +31,7 @@ def as_shape(values: Any) -> tuple[int, ...]:
     for n in sizes:
         want(
             isinstance(n, int) and not isinstance(n, bool),
-            f"a shape must be known at compile time, got {n!r}; "
-            "make the argument a tl.constexpr",
+            f"a shape must be known at compile time, got {n!r}; make the argument a tl.constexpr",
         )
     return tuple(int(n) for n in sizes)
 
@@ -161,8 +159,10 @@ def permute(input: Any, *dims: Any) -> tensor:
     """The dimensions in another order."""
     x = to_tensor(input)
     order = tuple(wrap_axis(d, len(x.shape)) for d in varargs(dims))
-    return x if order == tuple(range(len(order))) and len(order) == len(x.shape) else tensor(
-        emit(s.permute, x.handle, order=order)
+    return (
+        x
+        if order == tuple(range(len(order))) and len(order) == len(x.shape)
+        else tensor(emit(s.permute, x.handle, order=order))
     )
 
 

@@ -121,8 +121,8 @@ def describe(value: Any) -> str:
     if value is None or isinstance(value, (str, DType)):
         return repr(value)
     if isinstance(value, tuple):
-        inner = ", ".join(describe(v) for v in value)
-        return f"({inner})"
+        inner = ", ".join(str(v) if type(v) in NUMBERS else describe(v) for v in value)
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
     if isinstance(value, Undefined):
         return "undefined"
     name = getattr(value, "__name__", None)

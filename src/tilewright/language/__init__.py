@@ -1,7 +1,9 @@
 """`tl`: the language of kernels under Triton's names."""
 
+# ruff: noqa: F401, F403 - the names are here to be imported from here
+
 from tilewright.language import core, extra, math, random, standard
-from tilewright.language.core import *  # noqa: F403
+from tilewright.language.core import *
 from tilewright.language.core import (
     _aggregate,
     _experimental_descriptor_load,
@@ -27,7 +29,7 @@ from tilewright.language.math import (
     sqrt_rn,
     umulhi,
 )
-from tilewright.language.random import *  # noqa: F403
-from tilewright.language.standard import *  # noqa: F403
+from tilewright.language.random import *
+from tilewright.language.standard import *
 
 __all__ = [name for name in globals() if not name.startswith("__")]

@@ -1,8 +1,8 @@
 """The names of `triton.language.core`."""
 
-from tilewright.ir.types import (
-    MAX_ELEMENTS as TRITON_MAX_TENSOR_NUMEL,
-)
+# ruff: noqa: F401 - the names are here to be imported from here
+
+from tilewright.ir.types import MAX_ELEMENTS as TRITON_MAX_TENSOR_NUMEL
 from tilewright.ir.types import (
     bfloat16,
     float8e4b8,
@@ -25,16 +25,7 @@ from tilewright.ir.types import (
     uint64,
     void,
 )
-from tilewright.lang.arithmetic import (
-    PropagateNan,
-    add,
-    clamp,
-    maximum,
-    minimum,
-    mul,
-    sub,
-    where,
-)
+from tilewright.lang.arithmetic import PropagateNan, add, clamp, maximum, minimum, mul, sub, where
 from tilewright.lang.arithmetic import cast_function as cast
 from tilewright.lang.arithmetic import number as to_tensor
 from tilewright.lang.block_pointer import block_pointer
@@ -105,8 +96,8 @@ from tilewright.lang.typenames import (
 )
 
 pi32_t = pointer_to(int32)
-tuple = tuple  # noqa: A001 - kernels write tl.tuple
-slice = slice  # noqa: A001 - kernels write tl.slice
+tuple = tuple  # kernels write tl.tuple
+slice = slice  # kernels write tl.slice
 tensor_descriptor_base = tensor_descriptor
 _experimental_make_tensor_descriptor = make_tensor_descriptor
 _experimental_descriptor_load = load_tensor_descriptor

@@ -1,5 +1,7 @@
 """The names of `triton.language.random`."""
 
+# ruff: noqa: F401 - the names are here to be imported from here
+
 from tilewright.lang.random import (
     N_ROUNDS_DEFAULT,
     pair_uniform_to_normal,

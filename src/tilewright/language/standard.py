@@ -1,5 +1,7 @@
 """The names of `triton.language.standard`."""
 
+# ruff: noqa: F401 - the names are here to be imported from here
+
 from tilewright.lang.arithmetic import cdiv, sigmoid
 from tilewright.lang.constexpr import constexpr_function
 from tilewright.lang.reductions import (
@@ -18,7 +20,15 @@ from tilewright.lang.reductions import (
     topk,
     xor_sum,
 )
-from tilewright.lang.shapes import flip, interleave, ravel, swizzle2d, zeros, zeros_like
+from tilewright.lang.shapes import (
+    flip,
+    full_like,
+    interleave,
+    ravel,
+    swizzle2d,
+    zeros,
+    zeros_like,
+)
 
 
 @constexpr_function

@@ -25,10 +25,12 @@ def through_double(function: Callable) -> Callable:
 
 
 def cast_array(x: np.ndarray, to: DType, rounding: str = "rtne") -> np.ndarray:
-    """`x` as `to`: floats round to nearest even or to zero, floats to ints truncate and saturate."""
+    """`x` as `to`: floats round to nearest even or to zero; floats to ints truncate, saturate."""
     target = numpy_dtype(to)
     if x.dtype == target:
         return x
+    if x.dtype == NUMPY[t.float8e4b15]:
+        x = decode_e4b15(x)
     is_float = x.dtype.kind not in "iub"
     if to is t.int1:
         return x != 0
@@ -36,8 +38,6 @@ def cast_array(x: np.ndarray, to: DType, rounding: str = "rtne") -> np.ndarray:
         return saturate(x, target)
     if not to.is_float:
         return x.astype(target)
-    if x.dtype == NUMPY[t.float8e4b15]:
-        x = decode_e4b15(x)
     if to is t.float8e4b15:
         return encode_e4b15(x)
     if rounding == "rtz":
@@ -69,7 +69,9 @@ def narrow(x: np.ndarray, to: DType, target: np.dtype) -> np.ndarray:
 
 def integer_odd(x: np.ndarray) -> np.ndarray:
     """64-bit integers as float32, rounded to odd, so that a later rounding is the only one."""
-    wide = x.astype(np.float64)
+    coarse = (x >> 11) | ((x & 2047) != 0)  # the last of 53 bits says whether more follow
+    large = (x >= 1 << 53) | (x < -(1 << 53) if x.dtype.kind == "i" else np.False_)
+    wide = np.where(large, coarse.astype(np.float64) * 2048, x.astype(np.float64))
     return odd_single(wide)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from tilewright.errors import want
 from tilewright.ir import types as t
 from tilewright.ir.op import op
-from tilewright.ir.types import Type, parse_dtype
+from tilewright.ir.types import parse_dtype
 from tilewright.ops.convert import cast_array, fma_array, through_double
 from tilewright.ops.rules import (
     comparison,
@@ -24,13 +24,26 @@ from tilewright.ops.rules import (
 # --- arithmetic
 
 
-@op(eager=np.add, emit=lambda b, x, y: b.add(x, y), flops=1)
+def booleans_apart(function, of_booleans):
+    """A NumPy function of two numbers, with what it is in arithmetic modulo 2 for booleans."""
+    return lambda x, y: of_booleans(x, y) if x.dtype == bool else function(x, y)
+
+
+@op(
+    eager=booleans_apart(np.add, np.logical_xor),
+    emit=lambda b, x, y: b.add(x, y),
+    flops=1,
+)
 def add(x, y):
     """Sum; integers wrap around."""
     return numbers(x, y)
 
 
-@op(eager=np.subtract, emit=lambda b, x, y: b.sub(x, y), flops=1)
+@op(
+    eager=booleans_apart(np.subtract, np.logical_xor),
+    emit=lambda b, x, y: b.sub(x, y),
+    flops=1,
+)
 def sub(x, y):
     """Difference; integers wrap around."""
     return numbers(x, y)
@@ -49,6 +62,8 @@ def div(x, y):
 
 
 def truncated_quotient(x, y):
+    if x.dtype == bool:
+        return x & y
     safe = np.where(y == 0, np.ones_like(y), y)
     quotient = np.floor_divide(x, safe)
     if np.issubdtype(x.dtype, np.signedinteger):
@@ -63,6 +78,8 @@ def idiv(x, y):
 
 
 def truncated_remainder(x, y):
+    if x.dtype == bool:
+        return x & ~y
     return x - truncated_quotient(x, y) * y
 
 
@@ -86,7 +103,7 @@ def neg(x):
 
 
 @op(eager=np.abs, emit=lambda b, x: b.abs(x), flops=1)
-def abs(x):  # noqa: A001
+def abs(x):
     """Absolute value."""
     want(not x.dtype.is_pointer, f"needs a number, got {x}")
     return x
@@ -235,7 +252,7 @@ def extremum(pick, number, nan_wins):
     emit=lambda b, x, y, propagate_nan=False: b.maximum(x, y, propagate_nan),
     flops=1,
 )
-def max(x, y, propagate_nan=False):  # noqa: A001
+def max(x, y, propagate_nan=False):
     """The larger; where one is NaN the other, or NaN if it propagates."""
     return numbers(x, y)
 
@@ -245,7 +262,7 @@ def max(x, y, propagate_nan=False):  # noqa: A001
     emit=lambda b, x, y, propagate_nan=False: b.minimum(x, y, propagate_nan),
     flops=1,
 )
-def min(x, y, propagate_nan=False):  # noqa: A001
+def min(x, y, propagate_nan=False):
     """The smaller; where one is NaN the other, or NaN if it propagates."""
     return numbers(x, y)
 
@@ -475,8 +492,6 @@ def atan2(x, y):
     emit=lambda b, x, y: b.math("pow", x, y),
     flops=2 * EXPENSIVE,
 )
-def pow(x, y):  # noqa: A001
+def pow(x, y):
     """x ** y, as C's pow."""
     return wide_floats(x, y)
-
-

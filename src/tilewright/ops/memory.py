@@ -53,8 +53,6 @@ def load(pointer, mask=None, other=None, cache="", evict="", volatile=False):
 def store(pointer, value, mask=None, cache="", evict=""):
     """Write the value where the pointers point to and the mask is true."""
     check_access(pointer, mask)
-    want(
-        not pointer.dtype.const, f"cannot store to {pointer}: it is a pointer to constant memory"
-    )
+    want(not pointer.dtype.const, f"cannot store to {pointer}: it is a pointer to constant memory")
     expected = Type(pointer.dtype.element_ty, pointer.shape)
     want(value == expected, f"the value must be {expected}, got {value}")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.errors import want
+from tilewright.ir import types as t
 from tilewright.ir.op import OPS, op
 from tilewright.ops.rules import NUMPY
 from tilewright.ops.shape import check_axis, check_shape
-from tilewright.ir import types as t
 
 NARROW_FLOATS = (NUMPY[t.float16], NUMPY[t.bfloat16])
 

@@ -35,7 +35,7 @@ def check_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
 def fill(value, type):
     kind = parse_type(type)
     dtype = numpy_dtype(kind.dtype)
-    if kind.dtype.is_integer and not kind.dtype.name == "int1":
+    if kind.dtype.is_integer and kind.dtype.name != "int1":
         value = int(value) & (1 << kind.dtype.bits) - 1
         return np.full(kind.shape, value, np.uint64).astype(dtype)
     return np.full(kind.shape, value).astype(dtype)

@@ -49,10 +49,6 @@ class KernelMetadata(SimpleNamespace):
 class CompiledKernel:
     """A kernel compiled for certain types, constants and options."""
 
-    # Called before and after every launch, with its metadata, when set.
-    launch_enter_hook: Callable | None = None
-    launch_exit_hook: Callable | None = None
-
     def __init__(self, jit: JITFunction, compilation: Compilation, options: dict[str, Any]):
         self.jit = jit
         self.compilation = compilation

@@ -32,10 +32,9 @@ class Settings:
     dump: str
     number: int = field(default=0, compare=False)  # one for each value of all the others
 
-    @property
-    def code(self) -> tuple:
-        """What compiled code depends on."""
-        return (self.bounds, self.debug, self.features)
+    def on(self, target: str) -> Settings:
+        """The same for another target."""
+        return numbered(replace(self, target=target))
 
 
 # What the settings were read from, and the settings; replaced as one.
@@ -56,8 +55,11 @@ def read(variables: tuple) -> Settings:
     global _seen
     overrides = list(config._overrides)
     values = {name: config.get(name) for name in NAMES if name != "threads"}
-    settings = Settings(team=default_threads(), **values)
-    number = _numbers.setdefault(settings, len(_numbers))
-    settings = replace(settings, number=number)
+    settings = numbered(Settings(team=default_threads(), **values))
     _seen = (variables, overrides, settings)
     return settings
+
+
+def numbered(settings: Settings) -> Settings:
+    """The settings with the number that all equal ones have."""
+    return replace(settings, number=_numbers.setdefault(settings, len(_numbers)))

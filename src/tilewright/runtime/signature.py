@@ -154,6 +154,7 @@ class Leaf:
     divisible: int = 1
     bounds: tuple[int, int] = (0, 0)
     is_writable: bool = True
+    is_one: bool = False  # a run-time int that is compiled in as the constant 1
 
     @property
     def slots(self) -> tuple[Any, ...]:
@@ -205,7 +206,7 @@ def look(parameter: Parameter, name: str, value: Any, facts: frozenset, device: 
     if parameter.dtype is not None:
         return Leaf(name, value, Type(parameter.dtype), as_dtype(name, plain, parameter.dtype))
     if what == "int" and plain == 1 and "one" in facts and parameter.specialize:
-        return Leaf(name, value, value=1)
+        return Leaf(name, value, value=1, is_one=True)
     aligned = (
         what == "int" and "divisible" in facts and parameter.align and plain % ALIGNMENT == 0
     )

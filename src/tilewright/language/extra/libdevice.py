@@ -1,4 +1,6 @@
 """The names of `triton.language.extra.libdevice`."""
 
-from tilewright.lang.libdevice import *  # noqa: F403
-from tilewright.lang.libdevice import __all__  # noqa: F401
+# ruff: noqa: F401, F403 - the names are here to be imported from here
+
+from tilewright.lang.libdevice import *
+from tilewright.lang.libdevice import __all__

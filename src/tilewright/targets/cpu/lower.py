@@ -10,7 +10,7 @@ from tilewright.errors import UnsupportedError
 from tilewright.ir import types as t
 from tilewright.ir.inst import Block, Inst, Kernel, Value
 from tilewright.ir.types import Type
-from tilewright.targets.cpu import control, products, wholes
+from tilewright.targets.cpu import control, products, sources, wholes
 from tilewright.targets.cpu.evaluate import Buffer, Evaluator, OpLanes
 from tilewright.targets.cpu.forms import Uniform
 from tilewright.targets.cpu.loops import Loop
@@ -136,7 +136,9 @@ class Lowering:
         """What does not run in a loop nest."""
         inst = anchor.inst
         name = inst.op.name
-        if anchor.kind == "whole":
+        if anchor.kind == "pack":
+            sources.write_pack(self, anchor, products.packing(self, anchor))
+        elif anchor.kind == "whole":
             wholes.RULES[name](self, inst)
         elif anchor.kind == "dot":
             products.write_dot(self, inst)

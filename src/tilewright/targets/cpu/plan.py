@@ -9,6 +9,7 @@ from __future__ import annotations
 from tilewright.ir import types as t
 from tilewright.ir.inst import Block, Inst, Kernel, Value
 from tilewright.ir.types import Type
+from tilewright.passes.affine import Affine
 from tilewright.passes.facts import root_params, strides
 
 # Cheap to recompute: the index arithmetic that SIMD units do in a cycle.
@@ -41,6 +42,7 @@ class Plan:
         self.kernel = kernel
         self.strides = strides(kernel)
         self.roots = root_params(kernel)
+        self.affine = Affine()
         self.home: dict[Value, Block] = {}
         self.users: dict[Value, list[Inst]] = {}
         self.segment: dict[Inst, int] = {}

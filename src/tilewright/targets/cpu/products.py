@@ -22,7 +22,7 @@ def microkernel(x: Lowering, inst: Inst) -> Gemm:
     operand = a.dtype if a.dtype is b.dtype else t.float32
     held = accumulator(acc.dtype)
     return gemm_function(
-        a.shape[-2], b.shape[-1], a.shape[-1], operand, held, x.machine, a_direct=False
+        a.shape[-2], b.shape[-1], a.shape[-1], operand, held, x.machine, a_direct=True
     )
 
 
@@ -43,6 +43,11 @@ class Packed:
         self.b_bytes = g.k * max(g.n, g.panel.width) * g.operand.bytes
         self.a = x.new_scratch(count * self.a_bytes)
         self.b = x.new_scratch(count * self.b_bytes)
+        self.a_now, self.lda = self.a, str(g.k)  # where the left operand is, and its row step
+        self.slots, self.nexts, self.leads = (
+            [x.new_scratch(8), x.new_scratch(8)] for _ in range(3)
+        )
+        self.guessed = [False, False]
 
     def pack_a(self, e: Evaluator, at: tuple[Index, ...], form: Form) -> None:
         """One chunk of the left operand, row-major."""
@@ -119,13 +124,14 @@ def plus(e: Evaluator, x: Lane, y: Lane) -> Lane:
     return e.b.add(x, y)
 
 
-def packing(x: Lowering, anchor: Anchor) -> None:
+def packing(x: Lowering, anchor: Anchor) -> Packed:
     """Give a pack anchor its method; both anchors of a product share one place."""
     inst = anchor.inst
     if inst not in x.packed:
         x.packed[inst] = Packed(x, inst)
     place = x.packed[inst]
     anchor.pack = place.pack_a if anchor.side == 0 else place.pack_b
+    return place
 
 
 def write_dot(x: Lowering, inst: Inst) -> None:
@@ -137,14 +143,25 @@ def write_dot(x: Lowering, inst: Inst) -> None:
     w.declare(g.definition)
     out = x.e.buffers[inst.result]
     count = place.batch[0] if place.batch else 1
+    ahead = [next_tile(x, place, side) for side in range(2)]
     for i in range(count):
-        a = part(x, place.a, i * place.a_bytes)
+        a = part(x, place.a_now, i * place.a_bytes)
         b = part(x, place.b, i * place.b_bytes)
         c = part(x, out.name, i * g.m * g.n * out.type.dtype.bytes)
         w.write(
-            f"call void @{g.name}(ptr {a}, i64 {g.k}, ptr {b}, ptr {c}, i64 {g.n}, "
-            "ptr null, i64 0, ptr null, i64 0)"
+            f"call void @{g.name}(ptr {a}, i64 {place.lda}, ptr {b}, ptr {c}, i64 {g.n}, "
+            f"{ahead[0]}, {ahead[1]})"
         )
+
+
+def next_tile(x: Lowering, place: Packed, side: int) -> str:
+    """The arguments that say what to prefetch."""
+    if not place.guessed[side]:
+        return "ptr null, i64 0"
+    b = x.e.b
+    address = b.value(f"load ptr, ptr {place.nexts[side]}", t.pointer_to(t.int8), 1)
+    lead = b.value(f"load i64, ptr {place.leads[side]}", t.int64, 1)
+    return f"ptr {address.text}, {lead.typed}"
 
 
 def part(x: Lowering, base: str, offset: int) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from tilewright.ir.inst import Block, Inst, Value
 from tilewright.targets.cpu.plan import CONTROL, WHOLE, Plan, is_reshuffle, is_unit_reshape
+from tilewright.targets.cpu.sources import Source, find_source
 
 @dataclass(eq=False, slots=True)
 class Anchor:
@@ -23,6 +24,8 @@ class Anchor:
     target: Value | None = None  # assign: the loop-carried parameter (or result of an `if`)
     side: int = 0  # pack: the left or the right operand of a product
     pack: Callable | None = None  # pack: how a chunk gets to its place
+    source: Source | None = None  # pack: the matrix in memory that the operand is
+    nest: Nest | None = None  # pack: its own nest, for a tile that is not all there
 
 
 @dataclass(eq=False, slots=True)
@@ -87,8 +90,8 @@ class Scheduler:
         """Both operands packed, the accumulator in the buffer of the result, then the product."""
         x, y, acc = inst.operands
         return [
-            Anchor("pack", inst, x.type.shape, x, side=0),
-            Anchor("pack", inst, y.type.shape, y, side=1),
+            Anchor("pack", inst, x.type.shape, x, side=0, source=find_source(self.plan, x)),
+            Anchor("pack", inst, y.type.shape, y, side=1, source=find_source(self.plan, y)),
             Anchor("assign", inst, acc.type.shape, acc, inst.result),
             Anchor("dot", inst, ()),
         ]
@@ -145,7 +148,7 @@ class Scheduler:
 
     def place(self, anchor: Anchor) -> None:
         reads = self.reads(anchor)
-        solo = not anchor.shape
+        solo = not anchor.shape or anchor.source is not None
         first = self.earliest(anchor, reads)
         axis = self.axis(anchor, reads)
         index = len(self.items)
@@ -155,6 +158,8 @@ class Scheduler:
                 if isinstance(item, Nest) and item.shape == anchor.shape and item.axis == axis:
                     index = i
                     break
+        if anchor.source is not None:
+            anchor.nest = Nest(anchor.shape, axis, [anchor])
         if index == len(self.items):
             self.items.append(anchor if solo else Nest(anchor.shape, axis))
         if not solo:

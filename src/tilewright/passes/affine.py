@@ -1,0 +1,79 @@
+"""Which tiles are affine in their indices, and which masks are convex: known from their corners."""
+
+from __future__ import annotations
+
+from tilewright.ir.inst import Value
+
+ALIKE = frozenset({"broadcast", "permute", "add", "sub", "offset"})
+COMPARISONS = frozenset({"lt", "le", "gt", "ge"})
+
+
+class Affine:
+    """Asks of a kernel's values; remembers the answers."""
+
+    def __init__(self) -> None:
+        self.affine: dict[Value, bool] = {}
+        self.convex: dict[Value, bool] = {}
+
+    def is_affine(self, value: Value) -> bool:
+        """Whether every element is a base plus a fixed step for each index."""
+        if value not in self.affine:
+            self.affine[value] = self.find_affine(value)
+        return self.affine[value]
+
+    def find_affine(self, value: Value) -> bool:
+        if not value.type.shape:
+            return True
+        inst = value.inst
+        if inst is None:
+            return False
+        name, operands = inst.op.name, inst.operands
+        if name in ("arange", "splat", "constant"):
+            return True
+        if name in ALIKE or (name == "reshape" and only_units(inst)):
+            return all(self.is_affine(x) for x in operands)
+        if name == "mul":
+            return all(self.is_affine(x) for x in operands) and any(map(is_uniform, operands))
+        if name == "cast":
+            source, to = operands[0].type.dtype, value.type.dtype
+            return (
+                source.is_integer
+                and to.is_integer
+                and to.bits >= source.bits
+                and self.is_affine(operands[0])
+            )
+        return False
+
+    def is_convex(self, mask: Value) -> bool:
+        """Whether a mask that is true at all corners of the tile is true everywhere."""
+        if mask not in self.convex:
+            self.convex[mask] = self.find_convex(mask)
+        return self.convex[mask]
+
+    def find_convex(self, mask: Value) -> bool:
+        if not mask.type.shape:
+            return True
+        inst = mask.inst
+        if inst is None:
+            return False
+        name, operands = inst.op.name, inst.operands
+        if name in ("splat", "constant"):
+            return True
+        if name in ("broadcast", "permute", "bit_and") or (name == "reshape" and only_units(inst)):
+            return all(self.is_convex(x) for x in operands)
+        return name in COMPARISONS and all(self.is_affine(x) for x in operands)
+
+
+def only_units(inst) -> bool:
+    """Whether a reshape only adds or removes dimensions of size 1."""
+    before = [n for n in inst.operands[0].type.shape if n != 1]
+    return before == [n for n in inst.result.type.shape if n != 1]
+
+
+def is_uniform(value: Value) -> bool:
+    """Whether a tile has one value everywhere, seen from how it is made."""
+    while value.inst is not None and value.inst.op.name in ("broadcast", "reshape"):
+        value = value.inst.operands[0]
+    return not value.type.shape or (
+        value.inst is not None and value.inst.op.name in ("splat", "constant")
+    )

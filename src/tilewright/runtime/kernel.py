@@ -1,0 +1,503 @@
+"""`@jit` kernels and their launches, `kernel[grid](...)`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from operator import itemgetter
+from typing import Any, Protocol
+
+from tilewright.eager.kernel import run_kernel
+from tilewright.eager.machine import Scalar
+from tilewright.eager.memory import Buffer
+from tilewright.errors import LaunchError
+from tilewright.lang.jit import JITCallable
+from tilewright.runtime import arrays, launcher
+from tilewright.runtime.closure import scan
+from tilewright.runtime.compile import Compilation, Request, compile_kernel
+from tilewright.runtime.grid import Grid, sizes
+from tilewright.runtime.handle import CompiledKernel
+from tilewright.runtime.launcher import MISSING, Ways, frozen
+from tilewright.runtime.settings import Settings, current
+from tilewright.runtime.signature import (
+    Leaf,
+    Parameter,
+    Signature,
+    Tree,
+    as_type,
+    inspect_arguments,
+    leaves,
+)
+from tilewright.runtime.wrapped import MockTensor
+from tilewright.targets import base
+from tilewright.targets.base import Target
+
+EAGER_FACTS = frozenset({"one"})  # as the CPU's, so that a kernel means the same on both
+
+
+class LaunchObserver(Protocol):
+    """Something that wants to see launches, or to take them over."""
+
+    def define(self, jit: JITFunction) -> None:
+        """A kernel or helper came to be."""
+
+    def launch(
+        self,
+        jit: JITFunction,
+        grid: Any,
+        arguments: dict[str, Any],
+        options: dict[str, Any],
+        run: Callable[[], Any],
+    ) -> Any:
+        """Do a launch, e.g. by `run()`, and give what it returns."""
+
+
+# Innermost last; empty in ordinary use, which is all that the short way of a launch checks.
+launch_observers: list[LaunchObserver] = []
+
+
+class KernelInterface:
+    """What can be launched as `x[grid](...)`."""
+
+    run: Callable
+
+    def __getitem__(self, grid: Any) -> Callable:
+        return lambda *args, **kwargs: self.run(*args, grid=grid, warmup=False, **kwargs)
+
+
+class Entry:
+    """A kernel compiled for certain dtypes, constants and options, ready to be launched."""
+
+    __slots__ = ("handle", "run", "keep", "team", "writes")
+
+    def __init__(self, handle: CompiledKernel, trees: dict[str, Tree], team: int):
+        binary = handle.compilation.binary
+        self.handle = handle
+        self.run = binary.launch
+        self.team = team
+        self.writes = handle.compilation.writes
+        self.keep = kept_slots(trees)
+
+    def launch(self, grid: Grid, slots: tuple) -> CompiledKernel:
+        """Run with the slots of all arguments that are passed at run time or are 1."""
+        if 0 not in grid:
+            self.run(grid, slots if self.keep is None else self.keep(slots), self.team)
+        return self.handle
+
+    def check_writable(self, writable: dict[str, bool]) -> None:
+        """Raise when the kernel writes to an argument that is read-only."""
+        for name, fine in writable.items():
+            if not fine and name in self.writes:
+                raise LaunchError(
+                    f"{self.handle.name}: argument {name!r} is read-only and the kernel writes to "
+                    "it; pass a copy, or make it writeable"
+                )
+
+
+def kept_slots(trees: dict[str, Tree]) -> Callable[[tuple], tuple] | None:
+    """What picks the slots that the code takes: not those of ints that are the constant 1."""
+    kept, position, dropped = [], 0, False
+    for tree in trees.values():
+        for leaf in leaves(tree):
+            if leaf.type is not None:
+                count = len(leaf.slots)
+                kept += range(position, position + count)
+                position += count
+            elif leaf.is_one:
+                position += 1
+                dropped = True
+    if not dropped:
+        return None
+    if len(kept) > 1:
+        return itemgetter(*kept)
+    return lambda slots: tuple(slots[i] for i in kept)
+
+
+class JITFunction(JITCallable, KernelInterface):
+    """A kernel, or a function that kernels call."""
+
+    def __init__(
+        self,
+        fn: Callable,
+        version: Any = None,
+        do_not_specialize: Iterable | None = None,
+        do_not_specialize_on_alignment: Iterable | None = None,
+        debug: bool | None = None,
+        noinline: bool | None = None,
+        repr: Callable | None = None,
+        launch_metadata: Callable | None = None,
+    ):
+        super().__init__(fn)
+        self.version = version
+        self.debug = debug
+        self.noinline = noinline
+        self.launch_metadata = launch_metadata
+        self.do_not_specialize = list(do_not_specialize or ())
+        self.do_not_specialize_on_alignment = list(do_not_specialize_on_alignment or ())
+        self.repr = (lambda _: self.__name__) if repr is None else (lambda x: repr(x))
+        self.pre_run_hooks: list[Callable] = []
+        self.table: dict[tuple, Callable] = {}
+        self.entries: dict[tuple, Entry] = {}
+        self.watched: list[tuple[dict, str, Any]] = []
+        self.lock = threading.RLock()
+        self._parameters: Signature | None = None
+        self._launch: Callable | None = None
+        for observer in launch_observers:
+            observer.define(self)
+
+    # --- launching
+
+    def __getitem__(self, grid: Any) -> Callable:
+        """`kernel[grid](*args, **kwargs)` launches; `grid` is 1 to 3 ints or a function."""
+        return partial(self._launch or self.make_launch(), grid)
+
+    def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
+        """Launch; with `warmup` only compile."""
+        if warmup:
+            return self.warmup(*args, grid=grid, **kwargs)
+        return (self._launch or self.make_launch())(grid, *args, **kwargs)
+
+    def warmup(self, *args: Any, grid: Any = None, **kwargs: Any) -> CompiledKernel:
+        """Compile without launching; a dtype stands for an array of it."""
+        args = tuple(MockTensor.wrap_dtype(a) for a in args)
+        kwargs = {k: MockTensor.wrap_dtype(v) for k, v in kwargs.items()}
+        arguments, options = self.parameters.bind(args, kwargs)
+        return self.find(arguments, options, current()).handle
+
+    def add_pre_run_hook(self, hook: Callable) -> None:
+        """Call `hook` with the arguments before each launch."""
+        self.pre_run_hooks.append(hook)
+
+    def preload(self, specialization_data: str) -> None:
+        raise LaunchError(f"{self.__name__}: preload is not supported; use warmup()")
+
+    def make_launch(self) -> Callable:
+        with self.lock:
+            if self._launch is None:
+                plain = all(p.name != self.parameters.rest for p in self.parameters.params)
+                self._launch = launcher.outer(self.parameters, self.ways) if plain else self.long
+            return self._launch
+
+    @property
+    def ways(self) -> Ways:
+        return Ways(
+            self.slow, self.find_values, self.is_stale,
+            self.table, self.watched, launch_observers, self.pre_run_hooks,
+        )  # fmt: skip
+
+    def slow(self, grid: Any, values: tuple, rest: tuple, options: dict[str, Any]) -> Any:
+        """A launch that the short way does not know."""
+        names = self.parameters.names
+        if rest:
+            self.parameters.bind((*values, *rest), {})
+        given = {n: v for n, v in zip(names, values, strict=True) if v is not MISSING}
+        return self.long(grid, **given, **options)
+
+    def long(self, grid: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """A launch step by step."""
+        arguments, options = self.parameters.bind(args, kwargs)
+        for hook in self.pre_run_hooks:
+            hook(*arguments.values(), **options)
+        run = partial(self.direct, grid, arguments, options)
+        for observer in launch_observers:
+            run = partial(observer.launch, self, grid, arguments, options, run)
+        return run()
+
+    def direct(self, grid: Any, arguments: dict[str, Any], options: dict[str, Any]) -> Any:
+        """The launch itself, observed by nobody."""
+        settings = current()
+        if self.is_stale():
+            self.forget()
+        call = self.prepare(arguments, options, settings)
+        if call.target is None:
+            return call.run_eager(call.grid(grid))
+        values = tuple(arguments.values())
+        classes = (settings.number, *(v.__class__ for v in values))
+        if classes not in self.table and not self.parameters.rest:
+            target = call.target
+            made = launcher.inner(self.parameters, values, target.facts, call.device, self.ways)
+            if made is not None:
+                self.table[classes] = made
+        entry = self.entry(call)
+        entry.check_writable(call.writable)
+        return entry.launch(call.grid(grid), call.all_slots)
+
+    # --- compiling
+
+    def prepare(
+        self, arguments: dict[str, Any], options: dict[str, Any], settings: Settings | None = None
+    ) -> Call:
+        """Everything about a launch that can be known before anything is compiled."""
+        return Call(self, arguments, options, settings or current())
+
+    def find(self, arguments: dict[str, Any], options: dict, settings: Settings) -> Entry:
+        if self.is_stale():
+            self.forget()
+        call = self.prepare(arguments, options, settings)
+        if call.target is None:
+            call = self.prepare(arguments, options, settings.on("cpu"))
+        return self.entry(call)
+
+    def find_values(self, values: tuple, options: dict[str, Any]) -> Entry:
+        return self.find(dict(zip(self.parameters.names, values)), options, current())
+
+    def entry(self, call: Call) -> Entry:
+        """The code for a call, compiled when it is the first of its kind."""
+        with self.lock:
+            found = self.entries.get(call.key)
+            if found is None:
+                compilation = compile_kernel(call.request())
+                if not self.watched:
+                    self.watched += scan(self).watched
+                handle = CompiledKernel(self, compilation, call.options)
+                found = self.entries[call.key] = Entry(handle, call.trees, call.settings.team)
+            return found
+
+    def is_stale(self) -> bool:
+        """Whether a global that was compiled in has another value now."""
+        return any(names.get(name) is not value for names, name, value in self.watched)
+
+    def forget(self) -> None:
+        """Drop everything that was compiled."""
+        with self.lock:
+            self.table.clear()
+            self.entries.clear()
+            self.watched.clear()
+
+    def _unsafe_update_src(self, text: str) -> None:
+        super()._unsafe_update_src(text)
+        self.forget()
+
+    # --- what programs read
+
+    @property
+    def parameters(self) -> Signature:
+        if self._parameters is None:
+            self._parameters = Signature(
+                self, self.do_not_specialize, self.do_not_specialize_on_alignment
+            )
+        return self._parameters
+
+    @property
+    def params(self) -> list[Parameter]:
+        return self.parameters.params
+
+    @property
+    def signature(self) -> Any:
+        return self.python_signature
+
+    @property
+    def constexprs(self) -> list[int]:
+        return [p.index for p in self.params if p.is_constexpr]
+
+    @property
+    def cache_key(self) -> str:
+        """A digest of the function and of everything it uses."""
+        return scan(self).digest
+
+    @property
+    def hash(self) -> str:
+        return self.cache_key
+
+    @property
+    def used_global_vals(self) -> dict[tuple[str, int], tuple[Any, dict]]:
+        """Globals that the function, or one it calls, reads as constants."""
+        return {(name, id(names)): (value, names) for names, name, value in scan(self).watched}
+
+    @property
+    def cache(self) -> dict[Any, CompiledKernel]:
+        """Handles by what they were compiled for."""
+        return {key: entry.handle for key, entry in self.entries.items()}
+
+    @property
+    def device_caches(self) -> DeviceCaches:
+        return DeviceCaches(self)
+
+    def __repr__(self) -> str:
+        return f"JITFunction({self.__module__}:{self.__qualname__})"
+
+
+class DeviceCaches:
+    """`device_caches[device]` is a tuple that begins with the handles compiled so far."""
+
+    def __init__(self, jit: JITFunction):
+        self.jit = jit
+
+    def __getitem__(self, device: Any) -> tuple:
+        return (self.jit.cache, {}, "cpu", None, None)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter((0,))
+
+    def __len__(self) -> int:
+        return 1
+
+    def values(self) -> list[tuple]:
+        return [self[0]]
+
+    def clear(self) -> None:
+        self.jit.forget()
+
+
+class Call:
+    """One launch: its arguments as the target sees them. `target` is None for eager."""
+
+    def __init__(
+        self,
+        jit: JITFunction,
+        arguments: dict[str, Any],
+        options: dict[str, Any],
+        settings: Settings,
+    ):
+        self.jit = jit
+        self.arguments = arguments
+        self.options = options
+        self.settings = settings
+        self.device = self.find_device()
+        self.target: Target | None = None
+        if settings.target != "eager":
+            self.target = base.find(settings.target or self.device.partition(":")[0])
+        facts = EAGER_FACTS if self.target is None else self.target.facts
+        self.trees = inspect_arguments(jit.parameters, arguments, facts, self.device)
+        self.debug = bool(options.get("debug") or jit.debug or settings.debug)
+
+    def find_device(self) -> str:
+        """Where the first array is; the CPU when there is none."""
+        for parameter in self.jit.params:
+            value = self.arguments[parameter.name]
+            if not parameter.is_constexpr:
+                for item in value if isinstance(value, tuple) else (value,):
+                    if hasattr(item, "data_ptr"):
+                        return arrays.device(item, parameter.name)
+        return "cpu"
+
+    def grid(self, grid: Any) -> Grid:
+        if callable(grid):
+            grid = grid({**self.options, **self.arguments})
+        return sizes(grid, self.jit.__name__)
+
+    @property
+    def leaves(self) -> list[Leaf]:
+        return [leaf for tree in self.trees.values() for leaf in leaves(tree)]
+
+    @property
+    def key(self) -> tuple:
+        """What the code depends on, of this call."""
+        parts: list[Any] = [self.settings.number, frozen(self.options)]
+        for leaf in self.leaves:
+            if leaf.type is not None:
+                parts.append((leaf.type, leaf.divisible))
+            else:
+                parts.append(constant_key(leaf.value))
+        return tuple(parts)
+
+    @property
+    def slots(self) -> tuple:
+        """The values that compiled code takes."""
+        return tuple(slot for leaf in self.leaves for slot in leaf.slots)
+
+    @property
+    def all_slots(self) -> tuple:
+        """The same with the ints that are compiled in as 1, as `Entry.launch` takes them."""
+        out: list[Any] = []
+        for leaf in self.leaves:
+            out += (1,) if leaf.is_one else leaf.slots
+        return tuple(out)
+
+    @property
+    def writable(self) -> dict[str, bool]:
+        return {leaf.name: leaf.is_writable for leaf in self.leaves}
+
+    @property
+    def types(self) -> dict[str, Any]:
+        trees = self.trees.items()
+        return {n: as_type(t) for n, t in trees if not isinstance(t, Leaf) or t.type is not None}
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        trees = self.trees.items()
+        return {n: t.value for n, t in trees if isinstance(t, Leaf) and t.type is None}
+
+    def request(self, **changes: Any) -> Request:
+        """What `compile_kernel` takes for this call."""
+        dump = tuple(s.strip() for s in self.settings.dump.split(",") if s.strip())
+        facts = {leaf.name: leaf.divisible for leaf in self.leaves if leaf.divisible > 1}
+        wanted = dict(
+            debug=self.debug, bounds=self.settings.bounds, verify=self.settings.verify, dump=dump
+        )
+        return Request(
+            self.jit, self.types, self.constants, facts, self.target, **(wanted | changes)
+        )
+
+    def compile(self, **changes: Any) -> Compilation:
+        """Compile for this call, e.g. with `counters=True`."""
+        return compile_kernel(self.request(**changes))
+
+    def run_eager(self, grid: Grid, observers: Iterable[Callable] = (), **options: Any) -> Any:
+        """Step through the kernel's own Python; gives the machine that did it."""
+        if 0 in grid:
+            return None
+        arguments = {
+            name: eager_argument(tree)
+            for name, tree in self.trees.items()
+            if name not in self.constants
+        }
+        options = {"order_seed": self.settings.seed, "debug": self.debug, **options}
+        return run_kernel(
+            self.jit, grid, arguments, self.constants, observers=tuple(observers), **options
+        )
+
+
+def constant_key(value: Any) -> tuple:
+    """A constant as a dictionary key that tells apart what Python calls equal."""
+    if isinstance(value, (float, list, dict, set)):
+        return (value.__class__, repr(value))
+    if isinstance(value, tuple):
+        return (value.__class__, *map(constant_key, value))
+    try:
+        hash(value)
+    except TypeError:
+        return (value.__class__, repr(value))
+    return (value.__class__, value)
+
+
+def eager_argument(tree: Tree) -> Any:
+    """An argument as the eager machine takes it."""
+    if not isinstance(tree, Leaf):
+        items = [eager_argument(item) for item in tree]
+        return type(tree)(*items) if hasattr(tree, "_fields") else tuple(items)
+    if tree.type is None:
+        return tree.value
+    dtype = tree.type.dtype
+    if dtype.is_pointer:
+        return Buffer(tree.name, dtype.element_ty, tree.value, *tree.bounds, tree.is_writable)
+    return Scalar(dtype, tree.value)
+
+
+def jit(
+    fn: Callable | None = None,
+    *,
+    version: Any = None,
+    repr: Callable | None = None,
+    launch_metadata: Callable | None = None,
+    do_not_specialize: Iterable | None = None,
+    do_not_specialize_on_alignment: Iterable | None = None,
+    debug: bool | None = None,
+    noinline: bool | None = None,
+) -> Any:
+    """Decorator that makes a kernel, or a function for kernels to call.
+
+    `do_not_specialize` names parameters (or their positions) for whose value 1 no separate code
+    is compiled; `debug` compiles `device_assert` in.
+    """
+
+    def decorate(fn: Callable) -> JITFunction:
+        if isinstance(fn, JITFunction):
+            fn = fn.fn
+        return JITFunction(
+            fn, version, do_not_specialize, do_not_specialize_on_alignment, debug, noinline,
+            repr, launch_metadata,
+        )  # fmt: skip
+
+    return decorate if fn is None else decorate(fn)
