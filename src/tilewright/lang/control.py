@@ -50,7 +50,25 @@ class Merged:
 
 
 class Disagreement(Exception):
-    """Two sides give values that are not of one type: where in the value, and what they are."""
+    """Two sides give values that are not of one type: what it is called, and what it is."""
+
+    def __init__(self, path: str, one: Any, other: Any):
+        self.path = path
+        self.one = one
+        self.other = other
+
+    def words(self, one: str = "in one case", other: str = "in the other") -> str:
+        """What disagrees, where, and what to do."""
+        if self.one is None or self.other is None:
+            advice = "a value that is None in one case must be None in both"
+        elif getattr(self.one, "shape", ()) != getattr(self.other, "shape", ()):
+            advice = "bring both to one shape, or use another name"
+        else:
+            advice = "cast one of them with .to(...)"
+        return (
+            f"{self.path} is {describe(self.one)} {one} and {describe(self.other)} {other}; "
+            + advice
+        )
 
 
 def branch(f: Frontend, node: ast.If, after: Callable | None = None) -> Any:
@@ -120,7 +138,7 @@ def merge_names(f: Frontend, node: ast.If, condition: tensor, then: Side, other:
             try:
                 merged[name] = merge(name, a, b)
             except Disagreement as error:
-                message = disagreement(f, node, name, str(error))
+                message = f"the branches disagree: {error.words(*places(f, node, name))}"
                 if type(before.get(name, Undefined(""))) is not Undefined:
                     raise f.error(message, node) from None
                 before[name] = Undefined(message)
@@ -148,7 +166,7 @@ def merge(path: str, a: Any, b: Any) -> Merged:
     """
     left, right = flatten(a, path), flatten(b, path)
     if [p for p, _ in left] != [p for p, _ in right]:
-        raise Disagreement(f"`{path}` is {describe(a)} in one case and {describe(b)} in the other")
+        raise Disagreement(f"`{path}`", a, b)
     leaves: list[tuple[Any, Any, Type | None]] = []
     for (where, x), (_, y) in zip(left, right):
         if x is y or (not isinstance(x, tensor) and same_static(x, y)):
@@ -156,23 +174,18 @@ def merge(path: str, a: Any, b: Any) -> Merged:
             continue
         kind = common_type(x, y) if is_scalar_leaf(x) and is_scalar_leaf(y) else None
         if kind is None:
-            raise Disagreement(
-                f"`{where}` is {describe(x)} in one case and {describe(y)} in the other"
-            )
+            raise Disagreement(f"`{where}`", x, y)
         leaves.append((x, y, kind))
     return Merged(leaves, a)
 
 
-def disagreement(f: Frontend, node: ast.If, name: str, what: str) -> str:
-    lines = []
+def places(f: Frontend, node: ast.If, name: str) -> list[str]:
+    """Where each branch gets the value of a name."""
+    out = []
     for body in (node.body, node.orelse):
-        place = assignment_line(body, name)
-        shown = f"line {place + f.scope.source.shift}" if place else "before the `if`"
-        lines.append(shown)
-    return (
-        f"the branches disagree: {what} ({lines[0]}; {lines[1]}); cast one of them, e.g. with "
-        ".to(...), or use another name"
-    )
+        line = assignment_line(body, name)
+        out.append(f"(line {line + f.scope.source.shift})" if line else "(before the `if`)")
+    return out
 
 
 def assignment_line(body: Sequence[ast.stmt], name: str) -> int | None:
@@ -228,7 +241,7 @@ def conditional(f: Frontend, node: ast.IfExp) -> Any:
     try:
         merged = merge(ast.unparse(node), then.result, other.result)
     except Disagreement as error:
-        raise f.error(f"the two sides disagree: {error}; cast one of them", node) from None
+        raise f.error(f"the two sides disagree: {error.words()}", node) from None
     return emit_if(f, condition, then.block, other.block, [merged])[0]
 
 
@@ -266,17 +279,13 @@ def merge_returns(f: Frontend, node: ast.If, condition: tensor, then: Side, othe
         if not isinstance(part.result, Returned):  # break or continue out of an unrolled loop
             raise loops.leaves_branch(f, node)
     try:
-        merged = merge("the result", then.result.value, other.result.value)
+        merged = merge(f"{f.scope.name}(...)", then.result.value, other.result.value)
     except Disagreement as error:
-        places = " and ".join(
-            line_of(f, p.result.node) if p.result.node else f"the end of `{f.scope.name}`"
+        where = [
+            f"({line_of(f, p.result.node)})" if p.result.node else f"(the end of `{f.scope.name}`)"
             for p in (then, other)
-        )
-        raise f.error(
-            f"the returns of {places} disagree: {str(error).replace('`', '')}; return one type on "
-            "every path",
-            node,
-        ) from None
+        ]
+        raise f.error(f"the returns disagree: {error.words(*where)}", node) from None
     value = emit_if(f, condition, then.block, other.block, [merged])[0]
     return Returned(value, then.result.node or other.result.node)
 

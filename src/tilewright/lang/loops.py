@@ -170,7 +170,7 @@ def advice(path: str, before: Any, after: Any) -> str:
             return "use another name for what has another shape"
         return f"start with {kind.dtype!r}, or end with {path}.to({before.dtype!r})"
     if not kind.shape:
-        return f"start with a number, e.g. {path} = 0"
+        return f"start with a value of that type, e.g. {path} = 0"
     if type(before) in NUMBERS and before != 0:
         return f"start with {path} = tl.full({list(kind.shape)}, {before}, dtype={kind.dtype!r})"
     return f"start with {path} = tl.zeros({list(kind.shape)}, dtype={kind.dtype!r})"

@@ -41,7 +41,7 @@ def {name}(__grid, {values}__options):
         {reads}
     except __LaunchError:
         return __slow(__grid, ({values}), (), __options)
-    __key = ({key}__options and __frozen(__options))
+    __key = ({key}__frozen(__options) if __options else None)
     __found = __entries.get(__key)
     if __found is None:
         __found = __entries[__key] = __find(({values}), __options)

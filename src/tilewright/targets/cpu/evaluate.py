@@ -95,6 +95,10 @@ class Evaluator:
             return self.prefix_lanes(form)
         raise InternalError("the lanes of a whole row were asked for")
 
+    def lanes_at_start(self, form: Form) -> Lane:
+        """The scalar in the first lane of a form of a whole row."""
+        return form.base if isinstance(form, Steps) else form.lane
+
     def spread(self, form: Steps) -> Lane:
         width, b = self.row.width, self.b
         if form.dtype.is_pointer:

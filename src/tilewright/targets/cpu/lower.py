@@ -11,6 +11,7 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Block, Inst, Kernel, Value
 from tilewright.ir.types import Type
 from tilewright.targets.cpu import control, products, sources, wholes
+from tilewright.targets.cpu.counters import WORDS, Counters
 from tilewright.targets.cpu.evaluate import Buffer, Evaluator, OpLanes
 from tilewright.targets.cpu.forms import Uniform
 from tilewright.targets.cpu.loops import Loop
@@ -23,6 +24,7 @@ from tilewright.targets.cpu.writer import Writer
 ENTRY = "tw_entry"
 STACK_BYTES = 512 << 10  # larger scratch comes from malloc: pool threads have 8 MiB of stack
 GRID_SLOT = 1
+FLOPS_WORD = "@FLOPS@"  # stands for the number of the word after those of all sites
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,7 @@ class Lowering:
                 if r in self.plan.kept:
                     self.buffer(r)
         scheduler.run(insts)
+        self.count_work(insts)
         self.assign(scheduler, assigns)
         for item in scheduler.items:
             if isinstance(item, Nest):
@@ -127,6 +130,13 @@ class Lowering:
                 late.append((target, value))
         for target, value in late:
             scheduler.place(Anchor("assign", None, value.type.shape, value, target))
+
+    def count_work(self, insts: list[Inst]) -> None:
+        counters = self.memory.counters
+        if counters is not None:
+            work = counters.work(insts)
+            if work:
+                counters.add(FLOPS_WORD, self.e.const(work))
 
     def same_buffer(self, target: Value, value: Value) -> bool:
         buffers = self.e.buffers
@@ -170,8 +180,10 @@ def lower(
     features = frozenset(f[1:] for f in machine.features.split(",") if f.startswith("+"))
     target = {"x86_64": "x86"}.get(machine.arch, machine.arch)
     e = Evaluator(w, OpLanes(w.write, w.fresh, w.declare, target, features))
-    plan = Plan(kernel)
-    memory = Memory(e, kernel, plan.roots, bounds, counters)
+    plan = Plan(kernel, keep_loads=counters)
+    memory = Memory(e, kernel, plan.roots, bounds)
+    if counters:
+        memory.counters = Counters(e, memory)
     e.load = memory.load
     nests = NestWriter(e, memory, machine.vector_bytes)
     lowering = Lowering(kernel, machine, e, memory, nests, plan)
@@ -242,7 +254,8 @@ def module_text(lowering: Lowering) -> str:
         scratch = f"  %scratch = alloca [{size} x i8], align 64"
     for name in lowering.imports:
         w.declare(f"declare i64 @{name}(ptr)")
-    return "\n".join(
+    flops_word = str(WORDS * len(lowering.memory.sites))
+    text = "\n".join(
         [
             *w.declared,
             f"define void @{ENTRY}(i64 %begin, i64 %end, ptr %args) nounwind {{",
@@ -257,5 +270,6 @@ def module_text(lowering: Lowering) -> str:
             "",
         ]
     )
+    return text.replace(FLOPS_WORD, flops_word)
 
 

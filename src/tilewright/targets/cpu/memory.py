@@ -10,6 +10,7 @@ from tilewright.errors import Loc
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Kernel, Value
 from tilewright.ir.types import DType
+from tilewright.targets.cpu.counters import Counters
 from tilewright.targets.cpu.evaluate import Evaluator
 from tilewright.targets.cpu.forms import Form, Index, Prefix, Steps, Uniform, Vector
 
@@ -77,6 +78,14 @@ class Access:
     dtype: DType
     limit: Lane | None = None  # of a whole row: how many of its lanes are on
 
+    @property
+    def contiguous(self) -> bool:
+        return isinstance(self.pointer, Steps) and self.pointer.stride == self.size
+
+    @property
+    def unmasked(self) -> bool:
+        return isinstance(self.mask, Uniform) and self.mask.lane.text == "true"
+
 
 @dataclass(eq=False, slots=True)
 class Memory:
@@ -86,7 +95,7 @@ class Memory:
     kernel: Kernel
     roots: object  # Value -> set of parameter indices, or None
     bounds: bool
-    counters: bool
+    counters: Counters | None = None
     extents: dict[int, Extent] = field(default_factory=dict)
     sites: list[dict] = field(default_factory=list)
     numbers: dict[Inst, int] = field(default_factory=dict)
@@ -156,6 +165,8 @@ class Memory:
         if isinstance(a.pointer, Steps) and isinstance(a.mask, (Prefix, Uniform)):
             self.check_row(inst, a)
             self.checked.add((inst, tuple(i.key for i in index)))
+            if self.counters is not None and a.contiguous:
+                self.counters.row(inst, a, self.active(a.mask))
         return a
 
     # --- bounds
@@ -300,6 +311,9 @@ class Memory:
             self.check_range(
                 inst, param, place, place, a.size, None if mask.text == "true" else mask
             )
+        if self.counters is not None:
+            lanes = self.e.row.length if self.e.w.at == self.e.row.depth else 1
+            self.counters.scalar(inst, a, mask, a.pointer.lane, lanes)
         if mask.text == "true":
             return Uniform(e.load_memory(a.pointer.lane, a.dtype, 1), e.w.at)
         fill_lane = fill.lane if fill is not None else b.const(0, a.dtype)
@@ -323,10 +337,9 @@ class Memory:
         e, b = self.e, self.e.b
         memory = t.uint8 if a.dtype is t.int1 else a.dtype
         width = e.row.width
-        contiguous = isinstance(a.pointer, Steps) and a.pointer.stride == a.size
-        plain = isinstance(a.mask, Uniform) and a.mask.lane.text == "true"
+        contiguous = a.contiguous
         self.check_chunk(inst, index, a)
-        if contiguous and plain:
+        if contiguous and a.unmasked:
             return e.load_memory(a.pointer.base, a.dtype, width)
         mask = b.splat(e.lanes_of(a.mask), width)
         passing = b.splat(e.lanes_of(fill), width) if fill is not None else b.const(
@@ -368,10 +381,15 @@ class Memory:
     def check_chunk(self, inst: Inst, index: tuple[Index, ...], a: Access) -> None:
         """Check the lanes of an access whose row could not be checked at once."""
         key = (inst, tuple(self.e.whole_index(i).key for i in index))
-        if key in self.checked:
+        checked = key in self.checked
+        counted = self.counters is None or (checked and a.contiguous)
+        if checked and counted:
             return
-        mask = self.e.lanes_of(a.mask)
-        self.check_lanes(inst, self.e.lanes_of(a.pointer), mask, a.size)
+        mask, pointer = self.e.lanes_of(a.mask), self.e.lanes_of(a.pointer)
+        if not checked:
+            self.check_lanes(inst, pointer, mask, a.size)
+        if not counted:
+            self.counters.lanes(inst, a, mask, pointer)
 
     # --- stores
 
@@ -388,9 +406,8 @@ class Memory:
         lane = b.splat(e.lanes_of(value), width)
         if a.dtype is t.int1:
             lane = b.cast(lane, memory)
-        contiguous = isinstance(a.pointer, Steps) and a.pointer.stride == a.size
-        plain = isinstance(a.mask, Uniform) and a.mask.lane.text == "true"
-        if plain and (contiguous or width == 1):
+        contiguous = a.contiguous
+        if a.unmasked and (contiguous or width == 1):
             place = e.lanes_of(a.pointer) if width == 1 else a.pointer.base
             e.w.write(f"store {lane.typed}, ptr {place.text}, align {a.size}")
             return

@@ -38,8 +38,9 @@ def is_unit_reshape(inst: Inst) -> bool:
 class Plan:
     """The kept values of a kernel and the schedule of each of its blocks."""
 
-    def __init__(self, kernel: Kernel):
+    def __init__(self, kernel: Kernel, keep_loads: bool = False):
         self.kernel = kernel
+        self.keep_loads = keep_loads  # so that each runs exactly once, and can be counted
         self.strides = strides(kernel)
         self.roots = root_params(kernel)
         self.affine = Affine()
@@ -103,7 +104,7 @@ class Plan:
         users = self.users.get(value, [])
         if not users:
             return False
-        if name in ("atomic_rmw", "atomic_cas"):
+        if name in ("atomic_rmw", "atomic_cas") or (name == "load" and self.keep_loads):
             return True
         if any(is_reshuffle(u) or u.op.name in WHOLE for u in users):
             return True

@@ -1,0 +1,290 @@
+"""Choose the fastest of several configurations of a kernel, once for each key."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from tilewright import config as settings
+from tilewright.errors import CompileError, LaunchError, TilewrightError
+from tilewright.runtime import arrays, cache
+from tilewright.runtime.kernel import JITFunction, KernelInterface
+from tilewright.runtime.timing import measure
+
+WARMUP_MS, REPEAT_MS = 5.0, 30.0  # on the CPU a run is seldom short and never waits for a queue
+HOPELESS = 4.0  # a first run that is so many times the best median needs no more runs
+QUANTILES = (0.5, 0.2, 0.8)
+WARP_FIELDS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+
+
+class OutOfResources(TilewrightError):
+    """A configuration that wants more of something than the device has."""
+
+    def __init__(self, required: int, limit: int, name: str):
+        super().__init__(
+            f"out of resource: {name}, Required: {required}, Hardware limit: {limit}. "
+            "Reducing block sizes or `num_stages` may help."
+        )
+        self.required, self.limit, self.name = required, limit, name
+
+    def __reduce__(self) -> tuple:
+        return (type(self), (self.required, self.limit, self.name))
+
+
+class Config:
+    """One choice of meta-parameters and launch options.
+
+    `pre_hook` is called with all arguments by name before a launch with this configuration.
+    """
+
+    def __init__(
+        self,
+        kwargs: dict[str, Any],
+        num_warps: int = 4,
+        num_stages: int = 3,
+        num_ctas: int = 1,
+        maxnreg: int | None = None,
+        pre_hook: Callable | None = None,
+        ir_override: str | None = None,
+        **others: Any,
+    ):
+        self.kwargs = {**kwargs, **others}
+        self.num_warps = num_warps
+        self.num_stages = num_stages
+        self.num_ctas = num_ctas
+        self.maxnreg = maxnreg
+        self.pre_hook = pre_hook
+        self.ir_override = ir_override
+
+    def all_kwargs(self) -> dict[str, Any]:
+        """Everything that a launch is given."""
+        options = {name: getattr(self, name) for name in WARP_FIELDS}
+        options["ir_override"] = self.ir_override
+        return {**self.kwargs, **{k: v for k, v in options.items() if v is not None}}
+
+    @property
+    def identity(self) -> tuple:
+        """What tells configurations apart where warps mean nothing."""
+        return (tuple(sorted((k, repr(v)) for k, v in self.kwargs.items())), self.pre_hook)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{k}: {v}" for k, v in (*self.kwargs.items(), *self.options()))
+
+    def options(self) -> list[tuple[str, Any]]:
+        return [(name, getattr(self, name)) for name in WARP_FIELDS]
+
+    def __hash__(self) -> int:
+        return hash((*self.all_kwargs().items(), self.pre_hook))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Config):
+            return NotImplemented
+        mine, theirs = self.all_kwargs().items(), other.all_kwargs().items()
+        return (*mine, self.pre_hook) == (*theirs, other.pre_hook)
+
+
+class Wrapper(KernelInterface):
+    """Something around a kernel that changes how it is launched."""
+
+    def __init__(self, fn: Any, arg_names: Sequence[str]):
+        self.fn = fn
+        self.arg_names = list(arg_names)
+        self.base_fn = fn
+        while not inspect.isfunction(self.base_fn):
+            self.base_fn = self.base_fn.fn
+        self.__name__ = self.base_fn.__name__
+        self.__doc__ = self.base_fn.__doc__
+        self.__module__ = self.base_fn.__module__
+
+    @property
+    def kernel(self) -> JITFunction:
+        """The kernel itself."""
+        inner = self.fn
+        while isinstance(inner, Wrapper):
+            inner = inner.fn
+        return inner
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """A call from inside a kernel is a call of the function."""
+        return self.kernel(*args, **kwargs)
+
+
+class Autotuner(Wrapper):
+    """A kernel that is launched with the configuration that was fastest for its key.
+
+    Arguments that the kernel writes are put back between trials, so that kernels which work in
+    place see the same data in every trial and in the launch that follows.
+    """
+
+    def __init__(
+        self,
+        fn: Any,
+        arg_names: Sequence[str],
+        configs: Sequence[Config],
+        key: Sequence[str],
+        reset_to_zero: Sequence[str] | None = None,
+        restore_value: Sequence[str] | None = None,
+        pre_hook: Callable | None = None,
+        post_hook: Callable | None = None,
+        prune_configs_by: dict[str, Any] | None = None,
+        warmup: float | None = None,
+        rep: float | None = None,
+        use_cuda_graph: bool = False,
+        do_bench: Callable | None = None,
+        cache_results: bool = False,
+    ):
+        super().__init__(fn, arg_names)
+        self.configs = list(configs) or [Config({})]
+        self.keys = list(key or ())
+        self.reset_to_zero = list(reset_to_zero or ())
+        self.restore_value = list(restore_value or ())
+        self.user_pre_hook, self.user_post_hook = pre_hook, post_hook
+        prune = prune_configs_by or {}
+        self.perf_model = prune.get("perf_model")
+        self.configs_top_k = prune.get("top_k", 1.0)
+        self.early_config_prune = prune.get("early_config_prune")
+        self.num_warmups = WARMUP_MS if warmup is None else warmup
+        self.num_reps = REPEAT_MS if rep is None else rep
+        self.use_cuda_graph = use_cuda_graph
+        self.do_bench = do_bench
+        self.cache_results = cache_results
+        self.cache: dict[tuple, Config] = {}
+        self.best_config: Config | None = None
+        self.configs_timings: dict[Config, Any] | None = None
+        self.bench_time = 0.0
+        self.nargs: dict[str, Any] | None = None
+        unknown = [k for k in self.keys if k not in self.arg_names]
+        if unknown:
+            warnings.warn(
+                f"autotune of {self.__name__}: key names {unknown}, which are no parameters, "
+                "decide nothing",
+                stacklevel=3,
+            )
+
+    # --- launching
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """Launch with the best configuration; the first launch for a key tries them all."""
+        self.nargs = dict(zip(self.arg_names, args))
+        try:
+            config = self.best_config = self.choose(args, kwargs)
+            if config.pre_hook is not None:
+                config.pre_hook({**self.nargs, **kwargs, **config.all_kwargs()})
+            return self.fn.run(*args, **kwargs, **config.all_kwargs())
+        finally:
+            self.nargs = None
+
+    def warmup(self, *args: Any, **kwargs: Any) -> list[Any]:
+        """Compile every configuration."""
+        self.nargs = dict(zip(self.arg_names, args))
+        configs = self.prune_configs(kwargs)
+        self.nargs = None
+        return [self.fn.warmup(*args, **kwargs, **c.all_kwargs()) for c in configs]
+
+    def choose(self, args: tuple, kwargs: dict[str, Any]) -> Config:
+        if len(self.configs) == 1 or settings.get("target") == "eager":
+            return self.configs[0]
+        key = self.key_of({**self.nargs, **kwargs})
+        found = self.cache.get(key)
+        if found is None:
+            found = self.recall(key) if self.cache_results else None
+            if found is None:
+                found = self.search(key, args, kwargs)
+            self.cache[key] = found
+        return found
+
+    def key_of(self, arguments: dict[str, Any]) -> tuple:
+        """What decides which configuration is best: values of the keys, dtypes of the arrays."""
+        known = {k: arguments[k] for k in self.arg_names if k in arguments}
+        values = [hashable(known[k]) for k in self.keys if k in known]
+        return (*values, *(str(v.dtype) for v in known.values() if hasattr(v, "dtype")))
+
+    # --- trials
+
+    def search(self, key: tuple, args: tuple, kwargs: dict[str, Any]) -> Config:
+        begin = time.perf_counter()
+        configs = distinct(self.prune_configs(kwargs))
+        timings: dict[Config, Any] = {}
+        failures: list[Exception] = []
+        for config in configs:
+            try:
+                timings[config] = self._bench(*args, config=config, **kwargs)
+            except (OutOfResources, CompileError) as error:
+                timings[config] = [inf, inf, inf]
+                failures.append(error)
+        if len(failures) == len(configs):
+            raise failures[0]
+        best = min(timings, key=lambda c: median_of(timings[c]))
+        self.configs_timings = timings
+        self.bench_time = time.perf_counter() - begin
+        if self.cache_results:
+            self.remember(key, best)
+        if os.environ.get("TRITON_PRINT_AUTOTUNING", "") == "1":
+            print(
+                f"Triton autotuning for function {self.__name__},\nwith key as {key},\n"
+                f"finished after {self.bench_time:.2f}s,\nbest config selected: {best};"
+            )
+        return best
+
+    def _bench(self, *args: Any, config: Config, **meta: Any) -> Any:
+        """Milliseconds of a launch with one configuration, as quantiles 0.5, 0.2 and 0.8."""
+        conflicts = meta.keys() & config.kwargs.keys()
+        if conflicts:
+            raise ValueError(
+                f"Conflicting meta-parameters: {', '.join(sorted(conflicts))}. "
+                "Make sure that you don't re-define auto-tuned symbols."
+            )
+        current = {**meta, **config.all_kwargs()}
+        full = {**dict(zip(self.arg_names, args)), **current}
+        if config.pre_hook is not None:
+            config.pre_hook(full)
+        saved = self.save(args, current, full)
+
+        def before() -> None:
+            self.pre_hook(full)
+            saved.restore(in_place_only=True)
+
+        def call() -> None:
+            self.fn.run(*args, **current)
+
+        failure: Exception | None = None
+        try:
+            return self.time(call, before)
+        except Exception as error:
+            failure = error
+            raise
+        finally:
+            saved.restore()
+            self.pre_hook(full, reset_only=True)
+            self.post_hook(full, failure)
+
+    def time(self, call: Callable[[], None], before: Callable[[], None]) -> Any:
+        if self.do_bench is not None:
+            def whole() -> None:
+                before()
+                call()
+
+            return self.do_bench(whole, quantiles=QUANTILES)
+        best = min((median_of(t) for t in (self.running or {}).values()), default=inf)
+        before()
+        begin = time.perf_counter()
+        call()
+        once = (time.perf_counter() - begin) * 1e3
+        if once > HOPELESS * best:
+            return [once] * 3
+        timing = measure(
+            call,
+            warmup_s=self.num_warmups * 1e-3,
+            repeat_s=self.num_reps * 1e-3,
+            min_repeats=3,
+            before=before,
+        )
+        return [timing.quantile(q) * 1e3 for q in QUANTILES]
