@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tilewright.eager.memory import Buffer
 from tilewright.ir import types as t
 from tilewright.ir.inst import Block, Builder, Kernel, Param, Value
+from tilewright.ir.text import print_kernel
 from tilewright.ir.types import Type
 from tilewright.ops import control, math, memory, program, reduce, shape
 from tilewright.ops.rules import NUMPY
@@ -32,12 +33,15 @@ INTS = (0, 1, -1, 2, 3, 4, 7, 31, 1 << 30, -(1 << 31))
 FLOATS = (0.0, -0.0, 1.0, -1.0, 0.5, 3.0, 1e30, float("inf"))
 
 
-@dataclass
+@dataclass(repr=False)
 class Case:
     """A kernel and the arrays and numbers that its parameters stand for."""
 
     kernel: Kernel
     arguments: list[Any]  # an array or an int for each parameter
+
+    def __repr__(self) -> str:
+        return f"{print_kernel(self.kernel)}with {self.arguments[4:]}"
 
     def fresh(self) -> list[Any]:
         return [a.copy() if isinstance(a, np.ndarray) else a for a in self.arguments]

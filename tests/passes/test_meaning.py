@@ -62,10 +62,11 @@ def test_same_results(name, case):
 
 
 def test_a_wrong_pass_is_noticed():
-    """The check itself can fail: adding instead of subtracting shows in the results."""
+    """The check itself can fail: the smaller instead of the larger shows in the results."""
+
     def wrong(kernel):
         def rule(b, inst, operands):
-            return b.emit(math.add, *operands) if inst.op is math.sub else None
+            return b.emit(math.min, *operands) if inst.op is math.max else None
 
         return rebuild(kernel, rule)
 

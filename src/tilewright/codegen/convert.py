@@ -1,4 +1,4 @@
-"""Convert lanes between number formats, exactly: one rounding, to nearest even."""
+"""Convert lanes between number formats, exactly: one rounding, to nearest even or to zero."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ if TYPE_CHECKING:
     from tilewright.codegen.lanes import Lane, Lanes
 
 
-def cast(b: Lanes, x: Lane, dtype: DType) -> Lane:
+def cast(b: Lanes, x: Lane, dtype: DType, rounding: str = "rtne") -> Lane:
     """The value of `x` in `dtype`.
 
     Float to integer truncates, saturates and takes NaN to 0; integers wrap into narrower ones;
-    anything to int1 asks whether it is not 0; floats round once, to nearest even.
+    anything to int1 asks whether it is not 0; floats round once, to nearest even or (`rtz`) to
+    zero.
     """
     if dtype is ty.int1:
         return b.ne(x, b.like(x, 0))
@@ -30,7 +31,16 @@ def cast(b: Lanes, x: Lane, dtype: DType) -> Lane:
         return _from_int(b, x, dtype)
     if dtype.is_integer:
         return _float_to_int(b, x, dtype)
-    return _float_to_float(b, x, dtype)
+    near = _float_to_float(b, x, dtype)
+    return _towards_zero(b, x, near) if rounding == "rtz" and dtype.bits < x.dtype.bits else near
+
+
+def _towards_zero(b: Lanes, x: Lane, near: Lane) -> Lane:
+    """The neighbour of `near`, which is `x` rounded, towards zero if `near` is further away."""
+    too_far = b.gt(b.abs(b.cast(near, x.dtype)), b.abs(x))
+    bits = b.bitcast(near, _WORDS[near.dtype.bits])
+    less = b.sub(bits, b.like(bits, 1))
+    return b.bitcast(b.select(too_far, less, bits), near.dtype)
 
 
 def _plain(b: Lanes, word: str, x: Lane, dtype: DType) -> Lane:
@@ -212,6 +222,7 @@ def f32_to_f8e4b15(b: Lanes, x: Lane) -> Lane:
     return _f32_to_f8(b, x, ty.float8e4b15)
 
 
+_WORDS = {8: ty.uint8, 16: ty.uint16, 32: ty.uint32}
 _ROUND = {
     ty.bfloat16: f32_to_bf16,
     ty.float8e5: f32_to_f8e5,

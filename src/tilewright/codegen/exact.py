@@ -1,4 +1,4 @@
-"""Recipes for exact results that no instruction gives: C's fmod and the upper half of a product."""
+"""Recipes for exact results that no instruction gives: upper halves of products, fmod, fma."""
 
 from __future__ import annotations
 
@@ -21,6 +21,22 @@ def umulhi64(b: Lanes, x: Lane, y: Lane) -> Lane:
     other = b.add(b.mul(x0, y1), b.bit_and(middle, low))
     high = b.add(b.mul(x1, y1), b.shr(middle, half))
     return b.add(high, b.shr(other, half))
+
+
+def narrow_fma(b: Lanes, x: Lane, y: Lane, z: Lane) -> Lane:
+    """x * y + z of floats of at most 16 bits: in f64 rounded to odd, then to the format."""
+    x64, y64, z64 = (b.cast(v, ty.float64) for v in (x, y, z))
+    product = b.mul(x64, y64)  # exact: at most 22 bits
+    total = b.add(product, z64)
+    rest = b.sub(total, product)
+    error = b.add(b.sub(product, b.sub(total, rest)), b.sub(z64, rest))
+    zero, bits = b.like(total, 0.0), b.bitcast(total, ty.int64)
+    even = b.eq(b.bit_and(bits, b.like(bits, 1)), b.like(bits, 0))
+    inexact = b.gt(b.abs(error), zero)  # false for NaN, which infinities leave here
+    outwards = b.bit_xor(b.gt(error, zero), b.lt(total, zero))
+    odd = b.add(bits, b.select(outwards, b.like(bits, 1), b.like(bits, -1)))
+    odd = b.select(b.bit_and(inexact, even), odd, bits)
+    return b.cast(b.bitcast(odd, ty.float64), x.dtype)
 
 
 def fmod(b: Lanes, x: Lane, y: Lane) -> Lane:

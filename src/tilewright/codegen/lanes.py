@@ -262,8 +262,11 @@ class Lanes:
         return self._unary("sqrt", x)
 
     def fma(self, x: Lane, y: Lane, z: Lane) -> Lane:
-        """x * y + z rounded once (narrow floats: by an f32 fma, then to the format)."""
-        return self._unary("fma", *self.match(x, y, z))
+        """x * y + z rounded once."""
+        x, y, z = self.match(x, y, z)
+        if x.dtype.bits < 32:
+            return self.outline(exact.narrow_fma, x, y, z)
+        return self.intrinsic("fma", x, y, z)
 
     def umulhi(self, x: Lane, y: Lane) -> Lane:
         """The upper half of the unsigned product of two integers."""
@@ -383,9 +386,9 @@ class Lanes:
 
     # Conversion.
 
-    def cast(self, x: Lane, dtype: DType) -> Lane:
+    def cast(self, x: Lane, dtype: DType, rounding: str = "rtne") -> Lane:
         """The value of `x` in another dtype: `convert` says how."""
-        return x if x.dtype == dtype else convert.cast(self, x, dtype)
+        return x if x.dtype == dtype else convert.cast(self, x, dtype, rounding)
 
     def bitcast(self, x: Lane, dtype: DType) -> Lane:
         """The bits of `x` as another dtype of the same size; int64 and pointers are one size."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.eager.machine import Eager
+from tilewright.eager.rewrite import HELPERS, code_of
 from tilewright.ir.op import running
 from tilewright.lang.arithmetic import maximum, minimum
 from tilewright.lang.constexpr import unwrap
@@ -73,12 +74,15 @@ class Functions:
         names = self.globals.get(id(fn.__globals__))
         if names is None:
             names = {k: constant(v) for k, v in fn.__globals__.items()}
+            names |= HELPERS
             names["__builtins__"] = KERNEL_BUILTINS
             self.globals[id(fn.__globals__)] = names
-        code = fn.__code__
+        code = code_of(jit)
         self.machine.codes.add(code)
+        cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
+        closure = tuple(cells[name] for name in code.co_freevars)
         defaults = tuple(map(constant, fn.__defaults__)) if fn.__defaults__ else None
-        function = FunctionType(code, names, fn.__name__, defaults, fn.__closure__)
+        function = FunctionType(code, names, fn.__name__, defaults, closure)
         function.__kwdefaults__ = fn.__kwdefaults__
         function.__qualname__ = fn.__qualname__
         return function

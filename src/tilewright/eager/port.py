@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -139,10 +140,7 @@ class Port:
         return np.array(self.machine.grid[axis], np.int32)
 
     def print(self, *xs: np.ndarray, prefix: str = "", hex: bool = False) -> None:
-        """One line: the program, the prefix, the values."""
-        values = [in_one_line(x, hex) for x in xs]
-        words = [f"pid {self.machine.program}", prefix.strip(), *values]
-        sys.stdout.write(" ".join(word for word in words if word) + "\n")
+        sys.stdout.write(printed_line(self.machine.program, xs, prefix, hex))
 
     def check(self, condition: np.ndarray, mask: Any = None, message: str = "") -> None:
         """Raise unless the condition holds where the mask is true."""
@@ -155,6 +153,14 @@ class Port:
             f"{machine.name}: {message or 'the assertion does not hold'}: "
             f"program {machine.program}{where}\n{machine.excerpt()}"
         )
+
+
+def printed_line(
+    program: tuple[int, int, int], xs: Sequence[np.ndarray], prefix: str, hex: bool
+) -> str:
+    """One line: the program, the prefix, the values."""
+    words = [f"pid {program}", prefix.strip(), *[in_one_line(x, hex) for x in xs]]
+    return " ".join(word for word in words if word) + "\n"
 
 
 def in_one_line(x: np.ndarray, hex: bool) -> str:

@@ -13,10 +13,11 @@ from tilewright.errors import InternalError
 from tilewright.ir.inst import Block, Inst, Kernel, Value
 from tilewright.ir.op import running
 from tilewright.ir.types import Type
-from tilewright.ops import control
+from tilewright.ops import control, shape
 from tilewright.ops.rules import numpy_dtype
 
 Env = dict[Value, Tile]
+FREE = (shape.constant, control.yield_)  # ops that do not mind how many elements there are
 
 
 class Runner:
@@ -53,25 +54,31 @@ class Runner:
         return out if isinstance(out, tuple) else (out,)
 
     def combining(self, block: Block, env: Env) -> Callable:
-        """The region of a reduction as a function of two tuples of arrays.
-
-        The region is about scalars; its elementwise ops do the same to whole arrays.
-        """
+        """The region of a reduction as a function of two tuples of arrays."""
+        at_once = all(i.op.is_elementwise or i.op in FREE for i in block.insts)
 
         def combine(xs: tuple, ys: tuple) -> tuple:
             arrays = (*xs, *ys)
-            shape = arrays[0].shape
-            out = [np.empty(shape, a.dtype) for a in xs]
-            for place in np.ndindex(shape):
-                values = [
-                    Tile(p.type, np.asarray(a[place], numpy_dtype(p.type.dtype)))
-                    for p, a in zip(block.params, arrays, strict=True)
-                ]
-                for o, value in zip(out, self.block(block, values, dict(env)), strict=True):
-                    o[place] = value.data
+            if at_once:  # the ops on scalars do the same to each element of an array
+                return tuple(
+                    np.broadcast_to(x, xs[0].shape) for x in self.scalars(block, arrays, env)
+                )
+            out = [np.empty_like(a) for a in xs]
+            for place in np.ndindex(xs[0].shape):
+                values = self.scalars(block, [np.asarray(a[place]) for a in arrays], env)
+                for o, value in zip(out, values, strict=True):
+                    o[place] = value
             return tuple(out)
 
         return combine
+
+    def scalars(self, block: Block, arrays: Sequence[np.ndarray], env: Env) -> list[np.ndarray]:
+        """What a region on scalars gives for these numbers."""
+        values = [
+            Tile(p.type, a.astype(numpy_dtype(p.type.dtype)))
+            for p, a in zip(block.params, arrays, strict=True)
+        ]
+        return [x.data for x in self.block(block, values, dict(env))]
 
     def for_loop(self, inst: Inst, operands: list[Tile], env: Env) -> list[Tile]:
         low, high, step, *carried = operands
@@ -85,11 +92,11 @@ class Runner:
     def while_loop(self, inst: Inst, carried: list[Tile], env: Env) -> list[Tile]:
         before, body = inst.blocks
         while True:
-            condition, *values = self.block(before, carried, env)
+            condition = self.block(before, carried, env)[0]
             self.machine.here = inst.loc
             if not self.machine.concrete(condition, "a condition"):
-                return values
-            carried = self.block(body, values, env)
+                return carried
+            carried = self.block(body, carried, env)
 
     def branch(self, inst: Inst, operands: list[Tile], env: Env) -> list[Tile]:
         taken = inst.blocks[0] if bool(operands[0].data) else inst.blocks[1]

@@ -182,15 +182,17 @@ def shift_right(x: Any, y: Any) -> tensor:
 # --- comparison and logic
 
 
-def addresses(x: Any) -> Any:
+def addresses(x: tensor) -> tensor:
     """A pointer as the integer that it is; other values as they are."""
     return tensor(emit(m.bitcast, x.handle, to="i64")) if is_pointer(x) else x
 
 
 def comparison(op: Op, name: str) -> None:
+    """Define a comparison; a Python number counts with the dtype that it has as a tensor."""
+
     @method(name)
     def compare(x: Any, y: Any) -> tensor:
-        return binary(op, addresses(as_python(x)), addresses(as_python(y)))
+        return binary(op, addresses(to_tensor(x)), addresses(to_tensor(y)))
 
     compare.__name__ = op.name
 

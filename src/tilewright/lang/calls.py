@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.errors import CompileError, TypeRuleError, want
 from tilewright.ir.op import Op, emit
 from tilewright.ir.types import DType, Type
-from tilewright.lang import inline, meta
-from tilewright.lang.arithmetic import maximum, minimum
+from tilewright.lang import arithmetic, inline, meta
 from tilewright.lang.builtin import is_builtin
 from tilewright.lang.constexpr import constexpr, constexpr_function
 from tilewright.lang.expressions import PYTHON_ERRORS, iterate, text_of
@@ -80,6 +79,8 @@ def call_object(
     if isinstance(callee, functools.partial):
         merged = {**callee.keywords, **kwargs}
         return call_object(f, callee.func, [*callee.args, *args], merged, node)
+    if isinstance(callee, DType):
+        return library(f, arithmetic.number, [*args, callee], kwargs, node)
     if is_record_type(callee):
         return python_call(f, callee, args, kwargs, node)
     if not may_call(callee):
@@ -358,8 +359,8 @@ def total(items: Any, start: Any = 0) -> Any:
 
 REPLACED: dict[Any, Callable] = {
     builtins.range: meta.range,
-    builtins.max: extreme(max, maximum),
-    builtins.min: extreme(min, minimum),
+    builtins.max: extreme(max, arithmetic.maximum),
+    builtins.min: extreme(min, arithmetic.minimum),
     builtins.abs: absolute,
     builtins.int: number(int, "int32"),
     builtins.float: number(float, "float32"),

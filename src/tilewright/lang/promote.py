@@ -13,7 +13,7 @@ from tilewright.lang.tensor import tensor
 from tilewright.ops import math as m
 from tilewright.ops import shape as s
 
-KIND_ORDER = {"bool": 0, "uint": 1, "int": 2, "float": 3}
+KIND_ORDER = {"bool": 0, "uint": 1, "int": 1, "float": 2}
 FLOAT32_RANGE = (2.0**-126, (2 - 2**-23) * 2.0**127)
 
 

@@ -46,7 +46,7 @@ def combining(xs: Sequence[tensor], function: Callable) -> Any:
 
 def check_combined(function: Any) -> None:
     want(
-        callable(function),
+        not isinstance(function, (tensor, DType, int, float, str, type(None))),
         f"combine_fn must be a function marked with @triton.jit, got {function!r}",
     )
 
@@ -119,24 +119,28 @@ def reduce_or(input: Any, axis: Any = None, keep_dims: bool = False) -> tensor:
 # --- extremes
 
 
+@builtin
 def left_if_above(value1: tensor, index1: tensor, value2: tensor, index2: tensor) -> tuple:
     """The larger of two, the earlier one where they are equal."""
     take = (value1 > value2) | ((value1 == value2) & (index1 < index2))
     return a.where(take, value1, value2), a.where(take, index1, index2)
 
 
+@builtin
 def any_if_above(value1: tensor, index1: tensor, value2: tensor, index2: tensor) -> tuple:
     """The larger of two."""
     take = value1 > value2
     return a.where(take, value1, value2), a.where(take, index1, index2)
 
 
+@builtin
 def left_if_below(value1: tensor, index1: tensor, value2: tensor, index2: tensor) -> tuple:
     """The smaller of two, the earlier one where they are equal."""
     take = (value1 < value2) | ((value1 == value2) & (index1 < index2))
     return a.where(take, value1, value2), a.where(take, index1, index2)
 
 
+@builtin
 def any_if_below(value1: tensor, index1: tensor, value2: tensor, index2: tensor) -> tuple:
     """The smaller of two."""
     take = value1 < value2
@@ -280,15 +284,18 @@ def sort(x: Any, dim: Any = None, descending: bool = False) -> tensor:
 
 @builtin
 def topk(x: Any, k: int, dim: Any = None) -> tensor:
-    """The k largest elements along the last dimension, the largest first."""
-    return first(sort(x, dim, True), k, dim)
+    """The k largest elements along a dimension, the last one if none is named, in order."""
+    return sort_impl(x, k, dim, True)
 
 
 @builtin
 def sort_impl(x: Any, k: Any = None, dim: Any = None, descending: bool = False) -> tensor:
     """The elements in order, or the first k of them."""
-    ordered = sort(x, dim, descending)
-    return ordered if k is None else first(ordered, k, dim)
+    x = to_tensor(x)
+    size = x.shape[wrap_axis(-1 if dim is None else dim, len(x.shape))]
+    if k is None or k == size:
+        return sort(x, dim, descending)
+    return first(sort(comparable(a.without_bf16(x)), dim, descending), k, dim)
 
 
 def first(x: tensor, k: Any, dim: Any) -> tensor:

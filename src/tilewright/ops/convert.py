@@ -13,6 +13,7 @@ from tilewright.ir.types import DType
 from tilewright.ops.rules import NUMPY, numpy_dtype
 
 SATURATING = {t.float8e4nv: 448.0, t.float8e4b8: 240.0, t.float8e4b15: 1.875}
+SATURATES = {NUMPY[d]: d for d in SATURATING}
 
 
 def through_double(function: Callable) -> Callable:
@@ -20,6 +21,18 @@ def through_double(function: Callable) -> Callable:
 
     def apply(*xs):
         return function(*[x.astype(np.float64) for x in xs]).astype(xs[0].dtype)
+
+    return apply
+
+
+def saturating(function: Callable) -> Callable:
+    """`function`, whose results are rounded as casts do in the formats that saturate."""
+
+    def apply(*xs):
+        dtype = SATURATES.get(xs[0].dtype)
+        if dtype is None:
+            return function(*xs)
+        return cast_array(function(*[x.astype(np.float32) for x in xs]), dtype)
 
     return apply
 
@@ -132,7 +145,8 @@ def fma_array(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
     odd = np.where(inexact, bits + step, bits).view(np.float64)
     if z.dtype == np.float32:
         return odd.astype(np.float32)
-    return odd_single(odd).astype(z.dtype)
+    dtype = SATURATES.get(z.dtype)
+    return odd_single(odd).astype(z.dtype) if dtype is None else cast_array(odd, dtype)
 
 
 _fma: list[Callable] = []

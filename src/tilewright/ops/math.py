@@ -10,7 +10,7 @@ from tilewright.errors import want
 from tilewright.ir import types as t
 from tilewright.ir.op import op
 from tilewright.ir.types import parse_dtype
-from tilewright.ops.convert import cast_array, fma_array, through_double
+from tilewright.ops.convert import cast_array, fma_array, saturating, through_double
 from tilewright.ops.rules import (
     comparison,
     floats,
@@ -30,7 +30,7 @@ def booleans_apart(function, of_booleans):
 
 
 @op(
-    eager=booleans_apart(np.add, np.logical_xor),
+    eager=booleans_apart(saturating(np.add), np.logical_xor),
     emit=lambda b, x, y: b.add(x, y),
     flops=1,
 )
@@ -40,7 +40,7 @@ def add(x, y):
 
 
 @op(
-    eager=booleans_apart(np.subtract, np.logical_xor),
+    eager=booleans_apart(saturating(np.subtract), np.logical_xor),
     emit=lambda b, x, y: b.sub(x, y),
     flops=1,
 )
@@ -49,13 +49,13 @@ def sub(x, y):
     return numbers(x, y)
 
 
-@op(eager=np.multiply, emit=lambda b, x, y: b.mul(x, y), flops=1)
+@op(eager=saturating(np.multiply), emit=lambda b, x, y: b.mul(x, y), flops=1)
 def mul(x, y):
     """Product; integers wrap around."""
     return numbers(x, y)
 
 
-@op(eager=lambda x, y: np.divide(x, y), emit=lambda b, x, y: b.div(x, y), flops=1)
+@op(eager=saturating(np.divide), emit=lambda b, x, y: b.div(x, y), flops=1)
 def div(x, y):
     """Quotient of floats, rounded to nearest."""
     return floats(x, y)

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from tilewright import config as settings
-from tilewright.errors import CompileError, LaunchError, TilewrightError
+from tilewright.errors import CompileError, TilewrightError
 from tilewright.runtime import arrays, cache
+from tilewright.runtime.host import OutOfResources
 from tilewright.runtime.kernel import JITFunction, KernelInterface
 from tilewright.runtime.timing import measure
 
@@ -23,20 +24,6 @@ WARMUP_MS, REPEAT_MS = 5.0, 30.0  # on the CPU a run is seldom short and never w
 HOPELESS = 4.0  # a first run that is so many times the best median needs no more runs
 QUANTILES = (0.5, 0.2, 0.8)
 WARP_FIELDS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
-
-
-class OutOfResources(TilewrightError):
-    """A configuration that wants more of something than the device has."""
-
-    def __init__(self, required: int, limit: int, name: str):
-        super().__init__(
-            f"out of resource: {name}, Required: {required}, Hardware limit: {limit}. "
-            "Reducing block sizes or `num_stages` may help."
-        )
-        self.required, self.limit, self.name = required, limit, name
-
-    def __reduce__(self) -> tuple:
-        return (type(self), (self.required, self.limit, self.name))
 
 
 class Config:
@@ -160,6 +147,7 @@ class Autotuner(Wrapper):
         self.best_config: Config | None = None
         self.configs_timings: dict[Config, Any] | None = None
         self.bench_time = 0.0
+        self.fastest = inf  # of the trials so far
         self.nargs: dict[str, Any] | None = None
         unknown = [k for k in self.keys if k not in self.arg_names]
         if unknown:
@@ -214,9 +202,11 @@ class Autotuner(Wrapper):
         configs = distinct(self.prune_configs(kwargs))
         timings: dict[Config, Any] = {}
         failures: list[Exception] = []
+        self.fastest = inf
         for config in configs:
             try:
                 timings[config] = self._bench(*args, config=config, **kwargs)
+                self.fastest = min(self.fastest, median_of(timings[config]))
             except (OutOfResources, CompileError) as error:
                 timings[config] = [inf, inf, inf]
                 failures.append(error)
@@ -244,9 +234,9 @@ class Autotuner(Wrapper):
             )
         current = {**meta, **config.all_kwargs()}
         full = {**dict(zip(self.arg_names, args)), **current}
+        saved = Saved(self.touched(args, current), full, self.restore_value)
         if config.pre_hook is not None:
             config.pre_hook(full)
-        saved = self.save(args, current, full)
 
         def before() -> None:
             self.pre_hook(full)
@@ -268,17 +258,17 @@ class Autotuner(Wrapper):
 
     def time(self, call: Callable[[], None], before: Callable[[], None]) -> Any:
         if self.do_bench is not None:
+
             def whole() -> None:
                 before()
                 call()
 
             return self.do_bench(whole, quantiles=QUANTILES)
-        best = min((median_of(t) for t in (self.running or {}).values()), default=inf)
         before()
         begin = time.perf_counter()
         call()
         once = (time.perf_counter() - begin) * 1e3
-        if once > HOPELESS * best:
+        if once > HOPELESS * self.fastest:
             return [once] * 3
         timing = measure(
             call,
@@ -288,3 +278,175 @@ class Autotuner(Wrapper):
             before=before,
         )
         return [timing.quantile(q) * 1e3 for q in QUANTILES]
+
+    def touched(self, args: tuple, current: dict[str, Any]) -> Any:
+        """What the kernel reads and writes with this configuration; compiles it."""
+        return self.fn.warmup(*args, **current).compilation
+
+    def pre_hook(self, arguments: dict[str, Any], reset_only: bool = False) -> None:
+        """Before each run of a trial: what the user asked to be done to arguments."""
+        if self.user_pre_hook is not None:
+            self.user_pre_hook(arguments, reset_only)
+            return
+        for name in self.reset_to_zero:
+            clear(arguments[name])
+
+    def post_hook(self, arguments: dict[str, Any], error: Exception | None) -> None:
+        """After each trial."""
+        if self.user_post_hook is not None:
+            self.user_post_hook(arguments, exception=error)
+
+    def prune_configs(self, kwargs: dict[str, Any]) -> list[Config]:
+        """The configurations worth trying, by the user's functions."""
+        configs = self.configs
+        if self.early_config_prune is not None:
+            configs = self.early_config_prune(configs, self.nargs, **kwargs)
+            if not configs:
+                raise TilewrightError(
+                    f"autotune of {self.__name__}: early_config_prune returned no configuration; "
+                    "it must keep at least one"
+                )
+        if self.perf_model is None:
+            return list(configs)
+        top = self.configs_top_k
+        if isinstance(top, float) and top <= 1.0:
+            top = max(1, int(len(self.configs) * top))
+        if not isinstance(top, int):
+            raise TypeError("top_k is a share of the configurations (float) or a number (int)")
+        if len(configs) <= top:
+            return list(configs)
+        cost = {c: self.perf_model(**self.nargs, **kwargs, **c.all_kwargs()) for c in configs}
+        return sorted(cost, key=cost.__getitem__)[:top]
+
+    # --- results that outlive the process
+
+    def disk_key(self, key: tuple) -> str:
+        parts = [self.kernel.cache_key, repr(key), *(str(c) for c in self.configs)]
+        return cache.digest("autotune", *parts)
+
+    def recall(self, key: tuple) -> Config | None:
+        files = cache.default_cache().get(self.disk_key(key))
+        return None if files is None else self.configs[json.loads(files["best"])]
+
+    def remember(self, key: tuple, best: Config) -> None:
+        if best in self.configs:  # a pruning function may make configurations of its own
+            number = json.dumps(self.configs.index(best)).encode()
+            cache.default_cache().put(self.disk_key(key), {"best": number})
+
+
+class Saved:
+    """The arguments that a kernel writes, as they were."""
+
+    def __init__(self, compilation: Any, arguments: dict[str, Any], also: Iterable[str]):
+        self.saved: list[tuple[Any, np.ndarray, bool]] = []
+        reads, done = compilation.reads, set()
+        for path in (*compilation.writes, *also):
+            value = item(arguments, path)
+            if id(value) in done or arrays.kind(value, path) != "array":
+                continue
+            done.add(id(value))
+            self.saved.append((value, arrays.snapshot(value, path), path in reads or path in also))
+
+    def restore(self, in_place_only: bool = False) -> None:
+        """Put the contents back; `in_place_only`: only of what the kernel reads as well."""
+        for value, content, in_place in self.saved:
+            if in_place or not in_place_only:
+                arrays.restore(value, content)
+
+
+def item(arguments: dict[str, Any], path: str) -> Any:
+    """An argument, or an item of a tuple such as `x.1`."""
+    name, *indices = path.split(".")
+    value = arguments[name]
+    for index in indices:
+        value = value[int(index)]
+    return value
+
+
+def clear(array: Any) -> None:
+    """Fill an array with zeros."""
+    if hasattr(array, "zero_"):
+        array.zero_()
+    else:
+        array[...] = 0
+
+
+def hashable(value: Any) -> Any:
+    try:
+        hash(value)
+    except TypeError:
+        return repr(value)
+    return value
+
+
+def median_of(timing: Any) -> float:
+    return timing[0] if isinstance(timing, Sequence) else timing
+
+
+def distinct(configs: Iterable[Config]) -> list[Config]:
+    """The first of those configurations that are the same code on the CPU."""
+    found: dict[tuple, Config] = {}
+    for config in configs:
+        found.setdefault(config.identity, config)
+    return list(found.values())
+
+
+class Heuristics(Wrapper):
+    """A kernel some of whose meta-parameters are computed from its arguments."""
+
+    def __init__(self, fn: Any, arg_names: Sequence[str], values: Mapping[str, Callable]):
+        super().__init__(fn, arg_names)
+        self.values = dict(values)
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """Launch with the computed values."""
+        return self.fn.run(*args, **self.filled(args, kwargs))
+
+    def warmup(self, *args: Any, **kwargs: Any) -> Any:
+        """Compile with the computed values."""
+        return self.fn.warmup(*args, **self.filled(args, kwargs))
+
+    def filled(self, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
+        known = {**dict(zip(self.arg_names, args)), **kwargs}
+        for name, compute in self.values.items():
+            kwargs[name] = known[name] = compute(known)
+        return kwargs
+
+
+def autotune(
+    configs: Sequence[Config],
+    key: Sequence[str],
+    prune_configs_by: dict[str, Any] | None = None,
+    reset_to_zero: Sequence[str] | None = None,
+    restore_value: Sequence[str] | None = None,
+    pre_hook: Callable | None = None,
+    post_hook: Callable | None = None,
+    warmup: float | None = None,
+    rep: float | None = None,
+    use_cuda_graph: bool = False,
+    do_bench: Callable | None = None,
+    cache_results: bool = False,
+) -> Callable[[Any], Autotuner]:
+    """Decorator: launch with the configuration that is fastest for the values of `key`.
+
+    Args:
+        prune_configs_by: `perf_model` (cost of a configuration), `top_k` (how many of the
+            cheapest to try) and `early_config_prune` (configs, arguments -> configs).
+        reset_to_zero: Arguments that are filled with zeros before each run of a trial.
+        restore_value: Arguments to put back besides those that the kernel is seen to write.
+        do_bench: Measures a call instead of our clock, as `do_bench(call, quantiles=...)`.
+        cache_results: Keep the choice on disk.
+    """
+
+    def decorate(fn: Any) -> Autotuner:
+        return Autotuner(
+            fn, fn.arg_names, configs, key, reset_to_zero, restore_value, pre_hook, post_hook,
+            prune_configs_by, warmup, rep, use_cuda_graph, do_bench, cache_results,
+        )  # fmt: skip
+
+    return decorate
+
+
+def heuristics(values: Mapping[str, Callable]) -> Callable[[Any], Heuristics]:
+    """Decorator: compute meta-parameters from the arguments, e.g. `{"EVEN": lambda a: ...}`."""
+    return lambda fn: Heuristics(fn, fn.arg_names, values)

@@ -20,7 +20,7 @@ from tilewright.ir.text import print_kernel
 from tilewright.lang.frontend import build_kernel
 from tilewright.lang.jit import JITCallable
 from tilewright.passes import pipeline
-from tilewright.passes.origins import written_params
+from tilewright.passes.origins import read_params, written_params
 from tilewright.runtime import cache as disk
 from tilewright.runtime.closure import Closure, Place, scan
 from tilewright.targets.base import Binary, Target
@@ -88,6 +88,11 @@ class Compilation:
     def sites(self) -> list[dict[str, Any]]:
         """The loads, stores, atomics and asserts of the code, with their places in the source."""
         return self.metadata["sites"]
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The parameters whose memory the kernel may read."""
+        return frozenset(self.metadata["reads"])
 
     @property
     def writes(self) -> frozenset[str]:
@@ -178,7 +183,8 @@ def compile_now(
         show(request, "asm", target.assembly(code.text))
     metadata = {
         **code.metadata,
-        "writes": sorted({kernel.params[i].name for i in written_params(kernel)}),
+        "reads": sorted(kernel.params[i].name for i in read_params(kernel)),
+        "writes": sorted(kernel.params[i].name for i in written_params(kernel)),
         "places": [[p.file, p.first, p.count] for p in closure.places],
     }
     if keep:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from tilewright import config
 from tilewright.errors import UnsupportedError
+from tilewright.runtime.timing import measure
 from tilewright.targets.cpu.threads import default_threads
 
 FLUSH_BYTES = 64 << 20  # what a benchmark overwrites between runs; more than a core's share of cache
@@ -83,6 +84,14 @@ class Utilities:
         raise UnsupportedError("driver.utils.load_binary loads GPU code; the CPU target has none")
 
 
+def benchmark(call: Callable[[], Any], quantiles: Sequence[float] | None = None) -> Any:
+    """Milliseconds that a call takes: the mean, or these quantiles."""
+    timing = measure(call)
+    if quantiles is None:
+        return timing.mean * 1e3
+    return [timing.quantile(q) * 1e3 for q in quantiles]
+
+
 class CpuDriver:
     """The CPU as a Triton driver."""
 
@@ -114,10 +123,8 @@ class CpuDriver:
         return CpuInterface
 
     def get_benchmarker(self) -> Callable:
-        """`bench(call, *, quantiles)`: milliseconds, as `testing.do_bench` measures them."""
-        from tilewright.testing import do_bench
-
-        return do_bench
+        """`bench(call, quantiles=None)`: milliseconds of a call."""
+        return benchmark
 
     def get_empty_cache_for_benchmark(self) -> Any:
         """Memory that `clear_cache` overwrites."""

@@ -7,11 +7,15 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from tilewright.runtime.compile import Compilation
+from tilewright.runtime.driver import GPUTarget
 from tilewright.runtime.signature import OPTIONS
 
 if TYPE_CHECKING:
     from tilewright.runtime.kernel import JITFunction
 
+# Programs compute an occupancy by dividing a GPU's resources by these, so none of them is 0.
+REGISTERS = 32
+SHARED = 1
 DEFAULTS = {"num_warps": 4, "num_stages": 3, "num_ctas": 1, "maxnreg": None, "debug": False}
 # Stages under Triton's names and ours.
 STAGES = {"source": "source", "ir": "ir", "ttir": "ir", "llvm": "llvm", "llir": "llvm", "asm": "asm"}
@@ -60,13 +64,13 @@ class CompiledKernel:
             fn=jit, name=jit.__name__, constants=compilation.constants,
             signature=compilation.signature,
         )  # fmt: skip
-        self.n_regs = 0
+        self.n_regs = REGISTERS
         self.n_spills = 0
         self.n_max_threads = 1024
         known = {k: v for k, v in options.items() if k in OPTIONS}
         self.metadata = KernelMetadata(
-            **{**DEFAULTS, **known}, shared=0, name=self.name, hash=self.hash, warp_size=1,
-            target=SimpleNamespace(backend=compilation.target, arch=compilation.arch, warp_size=1),
+            **{**DEFAULTS, **known}, shared=SHARED, name=self.name, hash=self.hash, warp_size=1,
+            target=GPUTarget(compilation.target, compilation.arch, 1),
         )  # fmt: skip
 
     def _init_handles(self) -> None:

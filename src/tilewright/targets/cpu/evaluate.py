@@ -11,7 +11,7 @@ from tilewright.codegen.literals import Lane
 from tilewright.errors import InternalError, UnsupportedError
 from tilewright.ir import types as t
 from tilewright.ir.inst import Block, Inst, Value
-from tilewright.ir.types import Type, parse_dtype
+from tilewright.ir.types import Type
 from tilewright.targets.cpu import progressions
 from tilewright.targets.cpu.forms import Form, Index, Prefix, Steps, Uniform, Vector
 from tilewright.targets.cpu.plan import is_reshuffle
@@ -235,8 +235,6 @@ class Evaluator:
     def run_inst(self, inst: Inst, known: dict[Value, Lane]) -> list[Lane]:
         if inst.op.name == "constant":
             return [self.b.const(inst.attrs["value"], inst.result.type.dtype)]
-        if inst.op.name == "cast":
-            return [self.b.cast(self.lane_in(known, inst.operands[0]), inst.result.type.dtype)]
         if inst.op.name == "if":
             condition = self.lane_in(known, inst.operands[0])
             yes, no = (self.run_insts(block, dict(known)) for block in inst.blocks)
@@ -396,19 +394,6 @@ def reshape(e: Evaluator, inst: Inst, index: tuple[Index, ...]) -> Form:
     return e.eval(x, tuple(zero if n == 1 else next(places) for n in x.type.shape))
 
 
-def cast(e: Evaluator, inst: Inst, index: tuple[Index, ...]) -> Form:
-    form = e.eval(inst.operands[0], index)
-    special = progressions.cast(e, inst, form)
-    if special is not progressions.UNKNOWN:
-        return special
-    dtype = parse_dtype(inst.attrs["to"])
-    if isinstance(form, Uniform):
-        return Uniform(e.at(form.depth, lambda: e.b.cast(form.lane, dtype)), form.depth)
-    if form is None or any(i.whole for i in index):
-        return None
-    return Vector(e.b.cast(e.lanes_of(form), dtype), e.w.at)
-
-
 RULES: dict[str, Callable[[Evaluator, Inst, tuple[Index, ...]], Form]] = {
     "constant": constant,
     "arange": arange,
@@ -416,5 +401,4 @@ RULES: dict[str, Callable[[Evaluator, Inst, tuple[Index, ...]], Form]] = {
     "broadcast": broadcast,
     "permute": permute,
     "reshape": reshape,
-    "cast": cast,
 }

@@ -162,7 +162,7 @@ class Lowering:
         elif name == "device_assert":
             self.memory.check_assert(inst, ())
         elif name == "device_print":
-            wholes.write_print(self, inst)
+            prints.write_print(self, inst)
         elif name != "barrier":
             raise UnsupportedError(f"the CPU target does not do {name}", inst.loc)
 

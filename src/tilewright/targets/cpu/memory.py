@@ -64,6 +64,7 @@ def site_record(inst: Inst, kind: str, param: int, dtype: DType) -> dict:
         "function": loc.function,
         "dtype": dtype.name,
         "bytes": dtype.bytes,
+        "expression": loc.text,
         "message": inst.attrs.get("message", ""),
     }
 

@@ -112,7 +112,8 @@ def offset(e: Evaluator, inst: Inst, forms: list[Form]) -> Form | object:
     return Steps(base, add_strides(e, stride_of(p), moved, depth), depth)
 
 
-def cast(e: Evaluator, inst: Inst, form: Form) -> Form | object:
+def cast(e: Evaluator, inst: Inst, forms: list[Form]) -> Form | object:
+    (form,) = forms
     to = parse_dtype(inst.attrs["to"])
     if isinstance(form, Steps) and form.dtype.is_integer and to.is_integer and to.bits >= 32:
         base = e.at(form.depth, lambda: e.b.cast(form.base, to))
@@ -181,6 +182,7 @@ RULES: dict[str, Callable] = {
     "mul": mul,
     "shl": shl,
     "offset": offset,
+    "cast": cast,
     "lt": comparison(less=True, equal=False),
     "le": comparison(less=True, equal=True),
     "gt": comparison(less=False, equal=False),

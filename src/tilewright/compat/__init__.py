@@ -1,0 +1,153 @@
+"""Stand in for `triton`: after `install()`, `import triton` gives Tilewright in this process."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+import tilewright
+from tilewright.errors import TilewrightError
+
+NAME = "triton"
+# Modules of Triton, and the modules that stand in for them.
+MODULES = {
+    "triton": "tilewright",
+    "triton.language": "tilewright.language",
+    "triton.testing": "tilewright.testing",
+    "triton.errors": "tilewright.errors",
+    "triton.runtime": "tilewright.runtime",
+    "triton.runtime.jit": "tilewright.runtime.kernel",
+    "triton.runtime.autotuner": "tilewright.runtime.autotune",
+    "triton.runtime.cache": "tilewright.runtime.cache",
+    "triton.runtime.driver": "tilewright.runtime.driver",
+    "triton.runtime.errors": "tilewright.compat.errors",
+    "triton.runtime.build": "tilewright.compat.build",
+    "triton.runtime._allocation": "tilewright.runtime.host",
+    "triton.runtime.interpreter": "tilewright.compat.interpreter",
+    "triton.compiler": "tilewright.compat.compiler",
+    "triton.compiler.compiler": "tilewright.compat.compiler",
+    "triton.compiler.errors": "tilewright.compat.errors",
+    "triton.compiler.code_generator": "tilewright.compat.code_generator",
+    "triton.backends": "tilewright.compat.backends",
+    "triton.backends.compiler": "tilewright.compat.backends_compiler",
+    "triton.backends.driver": "tilewright.compat.backends_driver",
+    "triton.tools": "tilewright.compat.tools",
+    "triton.tools.tensor_descriptor": "tilewright.runtime.descriptor",
+    "triton.tools.mxfp": "tilewright.compat.mxfp",
+    "triton.knobs": "tilewright.compat.knobs",
+    "triton.profiler": "tilewright.compat.profiler",
+    "triton._utils": "tilewright.compat.internals",
+    "triton._internal_testing": "tilewright.compat.internal_testing",
+}
+# Parts that are there without being imported, as in Triton's own package.
+ATTRIBUTES = ("compiler", "backends", "knobs", "tools")
+# Names that modules of ours have only for programs written for Triton.
+EXTRA = {
+    "tilewright.runtime.kernel": "tilewright.compat.jit_names",
+    "tilewright.runtime.autotune": "tilewright.compat.autotuner_names",
+    "tilewright.runtime.cache": "tilewright.compat.cache_names",
+    "tilewright.errors": "tilewright.compat.error_names",
+}
+
+
+class StandInError(TilewrightError, ImportError):
+    """The stand-in cannot be what was asked for."""
+
+
+class Loader(importlib.abc.Loader):
+    """Gives a module that exists already under a second name."""
+
+    def __init__(self, target: str):
+        self.target = target
+        self.spec: Any = None
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        module = importlib.import_module(self.target)
+        self.spec = module.__spec__
+        extra = EXTRA.get(self.target)
+        if extra is not None:
+            add_names(module, importlib.import_module(extra))
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """The module was executed under its own name, which stays its name."""
+        module.__spec__ = self.spec
+
+
+def add_names(module: ModuleType, extra: ModuleType) -> None:
+    for name in extra.__all__:
+        if not hasattr(module, name):
+            setattr(module, name, getattr(extra, name))
+
+
+class Finder(importlib.abc.MetaPathFinder):
+    """Answers for `triton` and everything under it."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name != NAME and not name.startswith(f"{NAME}."):
+            return None
+        target_name = MODULES.get(name) or language_module(name)
+        if target_name is None:
+            raise ModuleNotFoundError(
+                f"no module {name!r}: Tilewright stands in for triton and has no such part", name=name
+            )
+        return importlib.machinery.ModuleSpec(name, Loader(target_name), is_package=True)
+
+
+def language_module(name: str) -> str | None:
+    """`triton.language.x` is `tilewright.language.x`, where that exists."""
+    prefix = f"{NAME}.language."
+    if not name.startswith(prefix):
+        return None
+    own = "tilewright.language." + name.removeprefix(prefix)
+    try:
+        importlib.import_module(own)
+    except ModuleNotFoundError:
+        return None
+    return own
+
+
+_finder = Finder()
+
+
+def is_installed() -> bool:
+    """Whether `import triton` gives Tilewright now."""
+    return _finder in sys.meta_path
+
+
+def install() -> None:
+    """Make `import triton` give Tilewright, whether or not a real Triton is installed.
+
+    Raises:
+        StandInError: when the real one was imported before.
+    """
+    if is_installed():
+        return
+    real = sys.modules.get(NAME)
+    if real is not None and real is not tilewright:
+        raise StandInError(
+            f"triton was imported already, from {getattr(real, '__file__', 'somewhere')}; call "
+            "tilewright.compat.install() first, or start the program with `tilewright run`"
+        )
+    sys.meta_path.insert(0, _finder)
+    sys.modules[NAME] = tilewright
+    for module, extra in EXTRA.items():
+        add_names(importlib.import_module(module), importlib.import_module(extra))
+    for part in ATTRIBUTES:
+        setattr(tilewright, part, importlib.import_module(f"{NAME}.{part}"))
+
+
+def uninstall() -> None:
+    """Let `import triton` mean what it did before; modules imported meanwhile keep what they have."""
+    if not is_installed():
+        return
+    sys.meta_path.remove(_finder)
+    for name in [n for n in sys.modules if n == NAME or n.startswith(f"{NAME}.")]:
+        del sys.modules[name]

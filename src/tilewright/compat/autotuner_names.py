@@ -1,0 +1,8 @@
+"""What `triton.runtime.autotuner` has beside our own names."""
+
+from tilewright.compat.errors import PTXASError
+from tilewright.errors import CompileTimeAssertionFailure
+from tilewright.runtime.kernel import KernelInterface
+from tilewright.runtime.host import OutOfResources
+
+__all__ = ["CompileTimeAssertionFailure", "KernelInterface", "OutOfResources", "PTXASError"]

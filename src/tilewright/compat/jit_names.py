@@ -1,0 +1,43 @@
+"""What `triton.runtime.jit` has beside our own names."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NoReturn
+
+from tilewright.errors import UnsupportedError
+from tilewright.lang.constexpr import constexpr_function
+from tilewright.lang.jit import JITCallable
+from tilewright.language.core import dtype
+from tilewright.runtime.dtypes import named_dtype
+from tilewright.runtime.signature import Parameter as KernelParam
+from tilewright.runtime.wrapped import MockTensor, TensorWrapper, reinterpret
+from tilewright.runtime import driver
+
+
+def get_full_name(fn: Any) -> str:
+    """Module and qualified name of a function."""
+    return f"{fn.__module__}.{fn.__qualname__}"
+
+
+def type_canonicalisation(name: Any) -> str:
+    """The short spelling of a dtype, e.g. `fp32` of `torch.float32`."""
+    found = named_dtype(str(name))
+    if found is None:
+        raise UnsupportedError(f"no dtype {name!r}")
+    return re.sub(r"^u?int", lambda m: m[0][0] if m[0] == "int" else "u", found.name)
+
+
+def specialize_impl(*args: Any) -> NoReturn:
+    """Triton's own way of looking at an argument; ours is `JITFunction.prepare`."""
+    raise UnsupportedError("triton.runtime.jit.specialize_impl is an internal of Triton's")
+
+
+native_specialize_impl = create_specialize_impl = create_function_from_signature = specialize_impl
+
+__all__ = [
+    "JITCallable", "KernelParam", "MockTensor", "TensorWrapper", "constexpr_function",
+    "create_function_from_signature", "create_specialize_impl", "driver", "dtype",
+    "get_full_name", "native_specialize_impl", "reinterpret", "specialize_impl",
+    "type_canonicalisation",
+]  # fmt: skip

@@ -1,0 +1,291 @@
+"""Take over launches: count what each moves, time it, and enter both into the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilewright.instruments.ledger import Ledger
+from tilewright.instruments.traffic import ArgumentInfo, KernelRun, Site
+from tilewright.ir.types import DType
+from tilewright.runtime import arrays
+from tilewright.runtime.compile import Compilation
+from tilewright.runtime.grid import Grid
+from tilewright.runtime.kernel import Call, Entry, JITFunction, launch_observers
+from tilewright.runtime.signature import Leaf
+from tilewright.runtime.timing import measure
+
+REPEAT_SECONDS = 0.1
+MAX_REPEATS = 100
+MAP_LIMIT = 4 << 30  # bytes of maps of touched elements that a launch may take
+SITE_WORDS = 3  # elements, lanes masked off, address of the map
+
+
+@dataclass(frozen=True, slots=True)
+class RunTime:
+    """The median of the timed repeats, in seconds."""
+
+    median: float
+    repeats: int
+
+
+class Explainer:
+    """An observer of launches. Each launch has its effect exactly once."""
+
+    def __init__(self, ledger: Ledger):
+        self.ledger = ledger
+        self.seen: dict[tuple, KernelRun] = {}
+
+    def define(self, jit: JITFunction) -> None:
+        code = jit.fn.__code__
+        self.ledger.define(jit.__name__, code.co_filename, code.co_firstlineno)
+
+    def launch(
+        self,
+        jit: JITFunction,
+        grid: Any,
+        arguments: dict[str, Any],
+        options: dict[str, Any],
+        run: Callable[[], Any],
+    ) -> Any:
+        call = jit.prepare(arguments, options)
+        if call.target is None:
+            return run()
+        sizes = call.grid(grid)
+        key = (jit, call.key, sizes, shapes_of(call))
+        if key in self.seen or 0 in sizes:
+            with self.ledger.paused():
+                handle = run()
+            if key in self.seen:
+                self.ledger.add_kernel(self.seen[key])
+            return handle
+        with self.ledger.paused():
+            entry = jit.entry(call)
+            entry.check_writable(call.writable)
+            record = examine(call, entry, sizes)
+        self.seen[key] = again(record)
+        self.ledger.add_kernel(record)
+        return entry.handle
+
+
+def again(run: KernelRun) -> KernelRun:
+    """The record of one more launch of the same kind."""
+    return KernelRun(
+        run.name, run.file, run.line, run.grid, run.programs, run.arguments, run.meta,
+        {}, run.from_cache, None, run.target, [], 0,
+    )  # fmt: skip
+
+
+@contextmanager
+def explaining(ledger: Ledger) -> Iterator[None]:
+    """Launches inside are counted and timed."""
+    explainer = Explainer(ledger)
+    launch_observers.append(explainer)
+    try:
+        yield
+    finally:
+        launch_observers.remove(explainer)
+
+
+def array_leaves(call: Call) -> list[Leaf]:
+    return [leaf for leaf in call.leaves if leaf.type is not None and leaf.type.dtype.is_pointer]
+
+
+def shapes_of(call: Call) -> tuple:
+    return tuple(tuple(getattr(leaf.original, "shape", ())) for leaf in array_leaves(call))
+
+
+def examine(call: Call, entry: Entry, grid: Grid) -> KernelRun:
+    """Time a launch on its own arguments, then do it once with the counters on."""
+    compilation = entry.handle.compilation
+    timing = timed(call, entry, grid)
+    counted = call.compile(counters=True)
+    counters = Counting(call, counted)
+    counted.binary.launch(grid, call.slots, call.settings.team, counters.address)
+    code = call.jit.fn.__code__
+    return KernelRun(
+        name=call.jit.__name__,
+        file=code.co_filename,
+        line=code.co_firstlineno,
+        grid=tuple(grid),
+        programs=grid[0] * grid[1] * grid[2],
+        arguments=[argument_info(call, name) for name in call.arguments],
+        meta=meta_of(call),
+        compile_s={k: v for k, v in compilation.times.items() if k != "key"},
+        from_cache=compilation.from_cache,
+        timing=timing,
+        target=compilation.target,
+        sites=counters.sites(),
+        flops=counters.flops,
+        minimum_bytes=counters.minimum(),
+    )
+
+
+def timed(call: Call, entry: Entry, grid: Grid) -> RunTime:
+    """Repeat the launch; what it both reads and writes is put back before each."""
+    compilation = entry.handle.compilation
+    changing = {
+        leaf.name: leaf.original
+        for leaf in array_leaves(call)
+        if leaf.name in compilation.writes
+        and (leaf.name in compilation.reads or is_atomic(compilation, leaf.name))
+    }
+    saved = {name: arrays.snapshot(value, name) for name, value in changing.items()}
+
+    def restore() -> None:
+        for name, value in changing.items():
+            arrays.restore(value, saved[name], name)
+
+    slots = call.all_slots
+    timing = measure(
+        lambda: entry.launch(grid, slots),
+        warmup_s=0.01,
+        repeat_s=REPEAT_SECONDS,
+        min_repeats=3,
+        max_repeats=MAX_REPEATS,
+        before=restore if changing else None,
+    )
+    restore()
+    return RunTime(timing.median, timing.count * timing.batch)
+
+
+def is_atomic(compilation: Compilation, name: str) -> bool:
+    """Whether a kernel changes an argument by atomics."""
+    names = [p[0] for p in compilation.metadata["params"]]
+    return any(
+        site["kind"] == "atomic" and (site["param"] < 0 or names[site["param"]] == name)
+        for site in compilation.sites
+    )
+
+
+def argument_info(call: Call, name: str) -> ArgumentInfo:
+    """What a report says of an argument."""
+    value = call.arguments[name]
+    tree = call.trees[name]
+    if isinstance(tree, Leaf) and tree.type is not None and tree.type.dtype.is_pointer:
+        known = arrays.describe(value, name)
+        shape = tuple(known.shape) if known.shape is not None else None
+        strides = tuple(known.strides) if known.strides is not None else None
+        return ArgumentInfo(name, "pointer", tree.type.dtype.element_ty.name, shape, strides)
+    if isinstance(tree, Leaf) and tree.type is not None:
+        return ArgumentInfo(name, "scalar", tree.type.dtype.name, value=plain(value))
+    kind = "constexpr" if name in call.jit.constexpr_names else "scalar"
+    return ArgumentInfo(name, kind, type(value).__name__, value=plain(value))
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON can hold it."""
+    if isinstance(value, (bool, int, float, str, type(None))):
+        return value
+    if isinstance(value, DType):
+        return value.name
+    return getattr(value, "__name__", None) or str(value)
+
+
+def meta_of(call: Call) -> dict[str, Any]:
+    """The constexpr arguments and the launch options."""
+    names = call.jit.constexpr_names
+    out = {name: plain(v) for name, v in call.arguments.items() if name in names}
+    out.update({name: plain(v) for name, v in call.options.items()})
+    return out
+
+
+class Counting:
+    """The counters of one launch, in memory."""
+
+    def __init__(self, call: Call, compilation: Compilation):
+        self.call = call
+        self.compilation = compilation
+        self.records = compilation.sites
+        self.words = np.zeros(SITE_WORDS * len(self.records) + 1, np.int64)
+        self.extents = [(0, 0)] * len(compilation.metadata["params"])
+        self.maps: dict[int, np.ndarray] = {}
+        self.find_extents()
+        self.make_maps()
+        self.address = self.words.ctypes.data
+
+    def find_extents(self) -> None:
+        """The storage of each parameter of the code."""
+        leaves = [leaf for leaf in self.call.leaves if leaf.type is not None]
+        for i, leaf in enumerate(leaves):
+            if leaf.type.dtype.is_pointer:
+                _, low, high = leaf.slots
+                self.extents[i] = (low, high)
+
+    def make_maps(self) -> None:
+        sizes = {}
+        for number, site in enumerate(self.records):
+            if site["kind"] == "assert" or site["param"] < 0:
+                continue
+            low, high = self.extents[site["param"]]
+            sizes[number] = -(-(high - low) // site["bytes"])
+        if sum(sizes.values()) > MAP_LIMIT:
+            return
+        for number, size in sizes.items():
+            self.maps[number] = np.zeros(size, np.uint8)
+            self.words[SITE_WORDS * number + 2] = self.maps[number].ctypes.data
+
+    @property
+    def flops(self) -> int:
+        return int(self.words[-1])
+
+    def sites(self) -> list[Site]:
+        return [self.site(n) for n, s in enumerate(self.records) if s["kind"] != "assert"]
+
+    def site(self, number: int) -> Site:
+        record = self.records[number]
+        elements, masked = (int(w) for w in self.words[SITE_WORDS * number :][:2])
+        size = record["bytes"]
+        unique = self.unique(number, elements) * size
+        return Site(
+            kernel=self.compilation.name,
+            file=record["file"],
+            line=record["line"],
+            col=record["col"],
+            expression=record["expression"],
+            kind=record["kind"],
+            argument=self.argument(record["param"]),
+            dtype=record["dtype"],
+            elements=elements,
+            bytes=elements * size,
+            unique_bytes=unique,
+            masked=masked,
+        )
+
+    def unique(self, number: int, elements: int) -> int:
+        """How many different elements a site touched; all, where that was not recorded."""
+        if number not in self.maps:
+            return elements
+        return int(np.count_nonzero(self.maps[number]))
+
+    def argument(self, param: int) -> str:
+        return self.compilation.metadata["params"][param][0] if param >= 0 else "?"
+
+    def minimum(self) -> dict[str, tuple[int, int]]:
+        """By argument: the different bytes that were read from it and written to it."""
+        out: dict[str, tuple[int, int]] = {}
+        for param in {s["param"] for s in self.records if s["kind"] != "assert"}:
+            read = self.touched(param, ("load", "atomic"))
+            out[self.argument(param)] = (read, self.touched(param, ("store", "atomic")))
+        return out
+
+    def touched(self, param: int, kinds: tuple[str, ...]) -> int:
+        """Bytes touched by any of an argument's sites of these kinds."""
+        union: dict[int, np.ndarray] = {}
+        rest = 0
+        for number, site in enumerate(self.records):
+            if site["param"] != param or site["kind"] not in kinds:
+                continue
+            if number not in self.maps:
+                rest += int(self.words[SITE_WORDS * number]) * site["bytes"]
+                continue
+            size = site["bytes"]
+            if size in union:
+                np.maximum(union[size], self.maps[number], out=union[size])
+            else:
+                union[size] = self.maps[number].copy()
+        return rest + sum(int(np.count_nonzero(m)) * size for size, m in union.items())
