@@ -503,3 +503,17 @@ def aggregates(out, n):
 
 def test_aggregates():
     assert results(aggregates, size=1, n=4) == [4 + 18 + 3 + 4]
+
+
+@jit
+def numbers_as_tiles(out, x):
+    one = 1.0
+    tl.store(out, one.to(tl.int32) + x)
+    tl.store(out + 1, one.dtype == tl.float32)
+    tl.store(out + 2, tl.float16(2.5) + tl.int32(x))
+    descriptor = tl.make_tensor_descriptor(out, (8,), (1,), (4,))
+    descriptor.store([4], tl.arange(0, 4).to(tl.float32))
+
+
+def test_numbers_have_the_methods_of_tiles():
+    assert results(numbers_as_tiles, x=3) == [4, 1, 5.5, 0, 0, 1, 2, 3]

@@ -69,6 +69,8 @@ def call_object(
         return inline.call(f, callee, args, kwargs)
     if is_builtin(callee) or type(callee) is _Bound:
         return library(f, callee, args, kwargs, node)
+    if is_library_method(callee):
+        return library(f, callee, args, kwargs, node)
     if isinstance(callee, BoundJIT):
         return inline.call(f, callee.function, [callee.instance, *args], kwargs)
     replacement = REPLACED.get(callee) if isinstance(callee, HASHABLE) else None
@@ -104,6 +106,14 @@ def is_record_type(callee: Any) -> bool:
         return False
     return hasattr(callee, "__dataclass_fields__") or (
         issubclass(callee, tuple) and hasattr(callee, "_fields")
+    )
+
+
+def is_library_method(callee: Any) -> bool:
+    """Whether a callee belongs to a block pointer, a descriptor, and the like."""
+    owner = getattr(callee, "__self__", None)
+    return isinstance(callee, types.MethodType) and type(owner).__module__.startswith(
+        "tilewright.lang"
     )
 
 

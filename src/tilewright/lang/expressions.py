@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.errors import CompileError, TypeRuleError
 from tilewright.lang.arithmetic import logical_and, logical_not, logical_or
 from tilewright.lang.constexpr import constexpr
+from tilewright.lang.promote import to_tensor
 from tilewright.lang.scope import Scope, is_constant, suggestion
 from tilewright.lang.tensor import METHODS, tensor
 from tilewright.lang.values import NUMBERS, Undefined, describe, is_runtime
@@ -52,6 +53,7 @@ INSTEAD = {
 PYTHON_ERRORS = (
     TypeError, ValueError, ZeroDivisionError, OverflowError, IndexError, KeyError, AttributeError,
 )  # fmt: skip
+TILE_ATTRIBUTES = ("dtype", "shape", "type", "ndim", "numel", "T")
 REJECTED = {
     ast.Await: "`await` cannot be compiled",
     ast.Yield: "`yield` cannot be compiled; give a tuple back",
@@ -303,6 +305,9 @@ def attribute(f: Frontend, node: ast.Attribute) -> Any:
     except AttributeError:
         if node.attr == "value" and not isinstance(base, tensor):
             return base  # of a constexpr, which arrives unwrapped
+        if type(base) in NUMBERS and (node.attr in METHODS or node.attr in TILE_ATTRIBUTES):
+            f.at(node)
+            return getattr(to_tensor(base), node.attr)
         raise no_attribute(f, node, base) from None
     kind = type(value)
     if kind is constexpr:
@@ -327,7 +332,7 @@ def module_value(f: Frontend, node: ast.Attribute, module: types.ModuleType, val
 
 def no_attribute(f: Frontend, node: ast.Attribute, base: Any) -> CompileError:
     if isinstance(base, tensor):
-        known = [*METHODS, "dtype", "shape", "type", "T", "ndim", "numel"]
+        known = [*METHODS, *TILE_ATTRIBUTES]
         what = f"tiles have no attribute `{node.attr}`, got {describe(base)}"
         known = [k for k in known if not k.startswith("_")]
     else:

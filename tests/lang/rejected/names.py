@@ -37,7 +37,7 @@ def unknown_method(out):
 
 @rejects("", out=OUT)
 def unknown_attribute_of_a_number(out, N: tl.constexpr = 4):
-    tl.store(out, N.shape)
+    tl.store(out, N.sise)
 
 
 @rejects("", out=OUT)

@@ -10,7 +10,7 @@ from tilewright.errors import UnsupportedError
 from tilewright.ir import types as t
 from tilewright.ir.inst import Block, Inst, Kernel, Value
 from tilewright.ir.types import Type
-from tilewright.targets.cpu import control, products, sources, wholes
+from tilewright.targets.cpu import control, prints, products, sources, wholes
 from tilewright.targets.cpu.counters import WORDS, Counters
 from tilewright.targets.cpu.evaluate import Buffer, Evaluator, OpLanes
 from tilewright.targets.cpu.forms import Uniform

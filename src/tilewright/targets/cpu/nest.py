@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import inf
+from math import inf, nan
 
 from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
@@ -16,6 +16,7 @@ from tilewright.targets.cpu.loops import Carried, Loop
 from tilewright.targets.cpu.memory import Memory
 from tilewright.targets.cpu.schedule import Anchor, Nest
 
+OPPOSITE = {"max": "min", "min": "max"}
 UNROLL = 4  # accumulators of a reduction: one costs 1.9x (latency), eight spill on streams
 
 
@@ -35,12 +36,18 @@ class Reduction:
     """A reduction along the vector axis while its row is written."""
 
     inst: Inst
-    dtypes: list[DType]
+    dtypes: list[DType]  # of the accumulators
+    names: list[str]  # the ops that combine into each, "" for a region
     accumulators: list[list[Carried | Lane]] = field(default_factory=list)  # by unrolled copy
 
     @property
     def combine(self) -> str:
         return self.inst.attrs["combine"]
+
+    @property
+    def is_extreme(self) -> bool:
+        """Whether this is the largest or least float; the opposite tells if there was any."""
+        return len(self.names) > len(self.inst.operands)
 
 
 class NestWriter:
@@ -212,16 +219,23 @@ class NestWriter:
     # --- reductions
 
     def start(self, inst: Inst) -> Reduction:
-        narrow = inst.attrs["combine"] in ("add", "mul")
-        dtypes = []
-        for x in inst.operands:
-            dtype = x.type.dtype
-            dtypes.append(t.float32 if narrow and dtype.is_float and dtype.bits < 32 else dtype)
-        out = Reduction(inst, dtypes)
-        first = identity(out.combine, dtypes[0]) if out.combine else 0
+        combine = inst.attrs["combine"]
+        names = [combine] * len(inst.operands)
+        dtypes = [x.type.dtype for x in inst.operands]
+        if combine and dtypes[0].is_float:
+            # Sums round once, and fp32 holds the extremes of all narrower floats.
+            dtypes = [t.float32 if d.bits < 32 else d for d in dtypes]
+            if combine in OPPOSITE:
+                names, dtypes = [combine, OPPOSITE[combine]], dtypes * 2
+        out = Reduction(inst, dtypes, names)
         width = self.e.row.width
         for _ in range(UNROLL):
-            out.accumulators.append([self.b.const(first, d, width) for d in dtypes])
+            out.accumulators.append(
+                [
+                    self.b.const(identity(n, d) if n else 0, d, width)
+                    for n, d in zip(names, dtypes, strict=True)
+                ]
+            )
         return out
 
     def reduce_chunk(self, anchor: Anchor, at: tuple[Index, ...], copy: int) -> None:
@@ -232,9 +246,10 @@ class NestWriter:
             return
         reduction = self.reductions[anchor]
         values = [self.b.splat(v, e.row.width) for v in values]
+        values *= len(reduction.dtypes) // len(values)
         values = [self.b.cast(v, d) for v, d in zip(values, reduction.dtypes, strict=True)]
         old = reduction.accumulators[copy]
-        new = self.combine(inst, old, values)
+        new = self.accumulate(reduction, old, values)
         if not reduction.combine:
             start = next(i.base for i in at if i.vector)
             first = self.b.eq(start, e.const(0))
@@ -247,11 +262,18 @@ class NestWriter:
         if not name:
             return self.e.run_block(inst.blocks[0], [*xs, *ys])
         (x,), (y,) = xs, ys
-        if name in ("max", "min") and x.dtype.is_float and x.dtype.bits >= 32:
-            # The accumulator is never NaN, so one comparison decides (a single vmaxps).
-            better = self.b.gt(y, x) if name == "max" else self.b.lt(y, x)
-            return [self.b.select(better, y, x)]
         return [OPS[name].emit(self.b, x, y)]
+
+    def accumulate(self, reduction: Reduction, xs: list[Lane], ys: list[Lane]) -> list[Lane]:
+        """Accumulators with more elements taken in."""
+        if not reduction.is_extreme:
+            return self.combine(reduction.inst, xs, ys)
+        out = []
+        for name, x, y in zip(reduction.names, xs, ys, strict=True):
+            # An accumulator is never NaN, so one comparison decides (a single vmaxps).
+            better = self.b.gt(y, x) if name == "max" else self.b.lt(y, x)
+            out.append(self.b.select(better, y, x))
+        return out
 
     def finish(self, reduction: Reduction, index: list[Index]) -> None:
         """All accumulators of a row as one value, put where its readers find it."""
@@ -261,15 +283,23 @@ class NestWriter:
         groups = [list(c) for c in copies[:used]]
         while len(groups) > 1:
             groups = [
-                self.combine(inst, groups[i], groups[i + 1]) for i in range(0, len(groups), 2)
+                self.accumulate(reduction, groups[i], groups[i + 1])
+                for i in range(0, len(groups), 2)
             ]
         lanes = self.b.fold(
-            lambda x, y: tuple(self.combine(inst, list(x), list(y))), tuple(groups[0])
+            lambda x, y: tuple(self.accumulate(reduction, list(x), list(y))), tuple(groups[0])
         )
+        if reduction.is_extreme:
+            lanes = [self.extreme(reduction, *lanes)]
         place = tuple(i for d, i in enumerate(index) if d != self.nest.axis)
         for value, lane in zip(inst.results, lanes, strict=True):
             lane = self.b.cast(lane, value.type.dtype)
             self.put(value, place, lane)
+
+    def extreme(self, reduction: Reduction, best: Lane, worst: Lane) -> Lane:
+        """The best of all numbers, or NaN if there were none: then both are where they began."""
+        untouched = self.b.gt(worst, best) if reduction.combine == "max" else self.b.lt(worst, best)
+        return self.b.select(untouched, self.b.like(best, nan), best)
 
     def put(self, value: Value, place: tuple[Index, ...], lane: Lane) -> None:
         if value.type.shape:

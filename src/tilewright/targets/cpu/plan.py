@@ -20,6 +20,7 @@ CHEAP = frozenset(
 MOVES = frozenset("splat broadcast reshape permute".split())  # other positions, same elements
 CONTROL = frozenset({"for", "while", "if"})
 WHOLE = frozenset("scan sort histogram join cat flip gather split".split())  # buffer to buffer
+READ_WHOLE = WHOLE | {"device_print"}  # operands lie in buffers
 KEEP_COST = 3  # recompute a value in a second nest only if it takes at most so many cheap steps
 
 
@@ -61,7 +62,7 @@ class Plan:
     def scan_block(self, block: Block) -> None:
         for p in block.params:
             self.home[p] = block
-            self.symbolic[p] = False
+            self.symbolic[p] = not p.type.shape
             self.cost[p] = 0
         self.count += 1
         for inst in block.insts:
@@ -106,7 +107,7 @@ class Plan:
             return False
         if name in ("atomic_rmw", "atomic_cas") or (name == "load" and self.keep_loads):
             return True
-        if any(is_reshuffle(u) or u.op.name in WHOLE for u in users):
+        if any(is_reshuffle(u) or u.op.name in READ_WHOLE for u in users):
             return True
         if self.symbolic[value]:
             return False

@@ -13,6 +13,10 @@ from tilewright.ir.inst import Block, Inst, Value
 from tilewright.targets.cpu.plan import CONTROL, WHOLE, Plan, is_reshuffle, is_unit_reshape
 from tilewright.targets.cpu.sources import Source, find_source
 
+# What runs at its place: readers wait for it, they do not evaluate it.
+RUNS = CONTROL | WHOLE | {"reduce", "dot", "atomic_rmw", "atomic_cas"}
+
+
 @dataclass(eq=False, slots=True)
 class Anchor:
     """Something that must happen: an effect, a reduction, or a value written to a buffer."""
@@ -130,7 +134,7 @@ class Scheduler:
         if value in self.plan.kept or inst is None:
             (out.same if same and value.type.shape else out.whole).add(value)
             return
-        if inst.op.name in ("reduce", "dot", "atomic_rmw", "atomic_cas") or inst.op.name in CONTROL:
+        if inst.op.name in RUNS:
             out.whole.add(value)
             return
         if inst.op.name == "load":
