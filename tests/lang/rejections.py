@@ -1,27 +1,38 @@
-"""Kernels with mistakes, each with the whole text of the error that it must give."""
+"""Kernels with mistakes, and the whole texts of the errors that they must give."""
 
 from __future__ import annotations
 
+import inspect
 import re
-import textwrap
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from interpreted import compile_for, jit
 
 from tilewright.errors import CompileError
 
+TITLE = "## "  # begins a case in the file of expected texts that stands beside the kernels
+
 CASES: list[Case] = []
 
 
 @dataclass
 class Case:
-    """One mistake. Lines in the expected text count from the kernel's `def` line."""
+    """One mistake. Line numbers in texts count from the kernel's `def`."""
 
     function: Callable
-    expected: str
-    arguments: dict[str, Any] = field(default_factory=dict)
+    arguments: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        return self.function.__name__
+
+    @property
+    def expected(self) -> str:
+        """What stands about the case in the file of texts."""
+        return expected_texts(Path(self.function.__code__.co_filename)).get(self.name, "")
 
     @property
     def found(self) -> str:
@@ -33,26 +44,24 @@ class Case:
         return "compiles"
 
     def relative(self, text: str) -> str:
-        code = self.function.__code__
-        first = code.co_firstlineno
-        while not _line(code.co_filename, first).lstrip().startswith(("def ", "async def ")):
-            first += 1
-        text = re.sub(
-            r"\S*/(\w+\.py):(\d+):", lambda m: f"{m[1]}:{int(m[2]) - first:+}:", text
-        )
+        lines, first = inspect.getsourcelines(self.function)
+        first += next(i for i, line in enumerate(lines) if line.startswith("def "))
+        text = re.sub(r"\S*/(\w+\.py):(\d+):", lambda m: f"{m[1]}:{int(m[2]) - first:+}:", text)
         return re.sub(r"\bline (\d+)", lambda m: f"line {int(m[1]) - first:+}", text)
 
 
-def _line(file: str, number: int) -> str:
-    with open(file) as lines:
-        return lines.read().splitlines()[number - 1]
+def expected_texts(kernels: Path) -> dict[str, str]:
+    """By kernel, the texts in the file beside a file of kernels."""
+    text = kernels.with_suffix(".txt").read_text()
+    cases = (part.partition("\n") for part in text.split("\n" + TITLE)[1:])
+    return {name: message.strip() for name, _, message in cases}
 
 
-def rejects(expected: str, **arguments: Any) -> Callable:
-    """Decorator: compiling the function for these arguments gives an error of this text."""
+def rejects(**arguments: Any) -> Callable:
+    """Decorator: compiling the function for these arguments is an error."""
 
     def attach(function: Callable) -> Callable:
-        CASES.append(Case(function, textwrap.dedent(expected).strip(), arguments))
+        CASES.append(Case(function, arguments))
         return function
 
     return attach

@@ -18,14 +18,14 @@ for path in sorted((Path(__file__).parent / "rejected").glob("*.py")):
     spec.loader.exec_module(importlib.util.module_from_spec(spec))
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case.function.__name__ for case in CASES])
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_message(case):
     assert case.found == case.expected
 
 
 def test_there_are_many():
     assert len(CASES) >= 60
-    assert len({case.function.__name__ for case in CASES}) == len(CASES)
+    assert len({case.name for case in CASES}) == len(CASES)
 
 
 def test_a_function_without_source_is_named():

@@ -117,8 +117,12 @@ def _float_to_float(b: Lanes, x: Lane, dtype: DType) -> Lane:
         return _plain(b, "fptrunc", x, dtype)
     if source is ty.float64:
         x = b.outline(f64_to_odd_f32, x)
-    if dtype is ty.float16 or (dtype is ty.bfloat16 and b.target == "nvptx"):
+    if dtype is ty.float16:
         return _plain(b, "fptrunc", x, dtype)
+    if dtype is ty.bfloat16 and b.target == "nvptx":
+        kind = "bfloat" if x.width == 1 else f"<{x.width} x bfloat>"
+        near = b.value(f"fptrunc {x.typed} to {kind}", dtype, x.width)
+        return b.value(f"bitcast {kind} {near.text} to {near.type}", dtype, x.width)
     return b.outline(_ROUND[dtype], x)
 
 

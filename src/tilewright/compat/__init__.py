@@ -98,7 +98,7 @@ class Finder(importlib.abc.MetaPathFinder):
             raise ModuleNotFoundError(
                 f"no module {name!r}: Tilewright stands in for triton and has no such part", name=name
             )
-        return importlib.machinery.ModuleSpec(name, Loader(target_name), is_package=True)
+        return importlib.machinery.ModuleSpec(name, Loader(target_name))
 
 
 def language_module(name: str) -> str | None:

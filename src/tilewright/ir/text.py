@@ -76,6 +76,7 @@ INST = re.compile(
     r"(?: \{(?P<attrs>.*?)\})?(?: : (?P<types>[^(]+?))?(?: \((?P<params>[^)]*)\) \[)?$"
 )
 NEXT_BLOCK = re.compile(r"^\] \((?P<params>[^)]*)\) \[$")
+NOTE = re.compile(r"  ; line \d+$")
 HEAD = re.compile(r"^kernel (?P<name>\S+?)\((?P<params>.*)\) \[$")
 
 
@@ -83,7 +84,7 @@ class Reader:
     """Reads what Printer writes."""
 
     def __init__(self, text: str):
-        lines = (line.split("  ; line ")[0].strip() for line in text.splitlines())
+        lines = (NOTE.sub("", line).strip() for line in text.splitlines())
         self.lines = [line for line in lines if line and not line.startswith(";")]
         self.at = 0
         self.values: dict[str, Value] = {}
@@ -104,8 +105,10 @@ class Reader:
         return Kernel(match["name"], params, body)
 
     def fill(self, block: Block) -> None:
-        while not self.lines[self.at].startswith("]"):
+        while self.at < len(self.lines) and not self.lines[self.at].startswith("]"):
             self.inst(block)
+        if self.at == len(self.lines):
+            raise InternalError("the IR text ends inside a region")
 
     def inst(self, block: Block) -> None:
         line = self.lines[self.at]
@@ -113,7 +116,11 @@ class Reader:
         if match is None or match["op"] not in OPS:
             raise InternalError(f"cannot read IR line {line!r}")
         self.at += 1
-        operands = tuple(self.values[n] for n in split(match["operands"] or ""))
+        names = split(match["operands"] or "")
+        unknown = [n for n in names if n not in self.values]
+        if unknown:
+            raise InternalError(f"{', '.join(unknown)} not defined before IR line {line!r}")
+        operands = tuple(self.values[n] for n in names)
         inst = Inst(OPS[match["op"]], operands, read_attrs(match["attrs"] or ""))
         if match["params"] is not None:
             inst.blocks = self.blocks(match["params"])

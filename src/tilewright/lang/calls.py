@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import builtins
 import enum
 import functools
 import inspect
@@ -12,19 +11,19 @@ import types
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tilewright.errors import CompileError, TypeRuleError, want
-from tilewright.ir.op import Op, emit
+from tilewright.errors import CompileError, TypeRuleError
+from tilewright.ir.op import Op
 from tilewright.ir.types import DType, Type
-from tilewright.lang import arithmetic, inline, meta
+from tilewright.lang import arithmetic, inline
 from tilewright.lang.builtin import is_builtin
 from tilewright.lang.constexpr import constexpr, constexpr_function
 from tilewright.lang.expressions import PYTHON_ERRORS, iterate, text_of
 from tilewright.lang.jit import BoundJIT, JITCallable
 from tilewright.lang.promote import to_tensor
 from tilewright.lang.scope import suggestion
-from tilewright.lang.tensor import METHODS, _Bound, tensor
+from tilewright.lang.substitutes import REPLACED
+from tilewright.lang.tensor import _Bound, tensor
 from tilewright.lang.values import NUMBERS, describe, is_runtime
-from tilewright.ops import debug
 
 if TYPE_CHECKING:
     from tilewright.lang.frontend import Frontend
@@ -36,7 +35,6 @@ PURE_MODULES = frozenset(
 CONSTANT_SELVES = (
     str, bytes, int, float, complex, tuple, dict, frozenset, range, DType, Type, enum.Enum,
 )  # fmt: skip
-EAGER = "run the kernel step by step with TILEWRIGHT_TARGET=eager to stop in it"
 
 
 def call(f: Frontend, node: ast.Call) -> Any:
@@ -231,6 +229,8 @@ def parameter_text(parameter: inspect.Parameter) -> str:
 
 def not_callable(f: Frontend, callee: Any, node: ast.expr | None) -> CompileError:
     name = named(callee, node)
+    if isinstance(callee, types.MethodType):
+        callee = callee.__func__
     if isinstance(callee, types.FunctionType):
         code = callee.__code__
         place = f"{os.path.basename(code.co_filename)}, line {code.co_firstlineno}"
@@ -253,149 +253,8 @@ def not_callable(f: Frontend, callee: Any, node: ast.expr | None) -> CompileErro
     )
 
 
-# --- Python's builtins in a kernel
-
-
 def as_tensor(value: Any) -> tensor:
     return value if isinstance(value, tensor) else to_tensor(value)
 
-
-def extreme(function: Callable, of_tiles: Callable) -> Callable:
-    """`max` or `min`: of known values now, else elementwise."""
-
-    def pick(*args: Any) -> Any:
-        items = tuple(args[0]) if len(args) == 1 else args
-        if not any(isinstance(x, tensor) for x in items):
-            return function(items)
-        result = items[0]
-        for x in items[1:]:
-            result = of_tiles(result, x)
-        return result
-
-    return pick
-
-
-def absolute(x: Any) -> Any:
-    return METHODS["__abs__"](x) if isinstance(x, tensor) else abs(x)
-
-
-def number(kind: type, dtype: str) -> Callable:
-    """`int`, `float`, `bool`: of values known now."""
-
-    def convert(x: Any = 0) -> Any:
-        if isinstance(x, tensor):
-            raise CompileError(
-                f"`{kind.__name__}` needs a value known at compile time, got {describe(x)}; cast "
-                f"with x.to(tl.{dtype})"
-            )
-        return kind(x)
-
-    return convert
-
-
-def is_instance(value: Any, classes: Any) -> bool:
-    """`isinstance`, for which what is known at compile time is a constexpr."""
-    kinds = classes if isinstance(classes, tuple) else (classes,)
-    if constexpr in kinds and not is_runtime(value):
-        return True
-    return isinstance(value, kinds)
-
-
-def length(x: Any) -> int:
-    if isinstance(x, tensor):
-        raise CompileError(f"a tile has no len, got {describe(x)}; use x.shape[0]")
-    return len(tuple(x) if isinstance(x, meta.range) else x)
-
-
-def show(*values: Any, sep: str = " ", end: str = "\n", **others: Any) -> None:
-    """`print`: one device_print for each run-time value, with the text before it."""
-    want(
-        not others and sep == " " and end == "\n",
-        "`print` in a kernel takes no sep, end, file or flush; use tl.device_print(prefix, value)",
-    )
-    prefix: list[str] = []
-    handles: list[Any] = []
-    for value in values:
-        if isinstance(value, tensor):
-            handles.append(value.handle)
-            continue
-        if handles:
-            emit(debug.device_print, *handles, prefix=" ".join(prefix), hex=False)
-            prefix, handles = [], []
-        prefix.append(str(value))
-    emit(debug.device_print, *handles, prefix=" ".join(prefix), hex=False)
-
-
-def text(value: Any = "") -> str:
-    if is_runtime(value):
-        raise CompileError(
-            f"`str` needs a value known at compile time, got {describe(value)}; print it with "
-            "tl.device_print"
-        )
-    return str(value)
-
-
-def stop(*args: Any, **kwargs: Any) -> None:
-    raise CompileError(f"`breakpoint` has no meaning in compiled code; {EAGER}")
-
-
-def type_of(value: Any) -> Any:
-    return value.type if isinstance(value, tensor) else type(value)
-
-
-def read_attribute(value: Any, name: str, *default: Any) -> Any:
-    return getattr(value, name, *default)
-
-
-def fold(function: Callable) -> Callable:
-    """`any`, `all`, `sorted`: of values known now."""
-
-    def apply(items: Any, **kwargs: Any) -> Any:
-        if is_runtime(tuple(items)):
-            raise CompileError(
-                f"`{function.__name__}` needs values known at compile time, got "
-                f"{describe(tuple(items))}; combine them with | and &"
-            )
-        return function(items, **kwargs)
-
-    return apply
-
-
-def total(items: Any, start: Any = 0) -> Any:
-    if isinstance(items, tensor):
-        raise CompileError("`sum` adds the items of a tuple; for a tile use tl.sum(x)")
-    return sum(items, start)
-
-
-REPLACED: dict[Any, Callable] = {
-    builtins.range: meta.range,
-    builtins.max: extreme(max, arithmetic.maximum),
-    builtins.min: extreme(min, arithmetic.minimum),
-    builtins.abs: absolute,
-    builtins.int: number(int, "int32"),
-    builtins.float: number(float, "float32"),
-    builtins.bool: number(bool, "int1"),
-    builtins.str: text,
-    builtins.isinstance: is_instance,
-    builtins.len: length,
-    builtins.print: show,
-    builtins.breakpoint: stop,
-    builtins.type: type_of,
-    builtins.getattr: read_attribute,
-    builtins.hasattr: hasattr,
-    builtins.any: fold(any),
-    builtins.all: fold(all),
-    builtins.sorted: fold(sorted),
-    builtins.sum: total,
-    builtins.tuple: lambda items=(): tuple(items),
-    builtins.list: lambda items=(): tuple(items),
-    builtins.dict: dict,
-    builtins.zip: lambda *items, strict=False: tuple(zip(*items, strict=strict)),
-    builtins.enumerate: lambda items, start=0: tuple(enumerate(items, start)),
-    builtins.reversed: lambda items: tuple(reversed(tuple(items))),
-    builtins.slice: slice,
-    functools.partial: functools.partial,
-    constexpr: lambda value: value,
-}
 
 TABLE = {ast.Call: call}

@@ -11,7 +11,7 @@ from tilewright.errors import CompileError, Loc
 from tilewright.ir.inst import Block, Builder, Kernel, Param, Value
 from tilewright.ir.op import running
 from tilewright.ir.types import Type
-from tilewright.lang import calls, control, expressions, inline, statements
+from tilewright.lang import calls, control, displays, expressions, inline, statements
 from tilewright.lang.constexpr import unwrap
 from tilewright.lang.jit import JITCallable
 from tilewright.lang.outcome import FALL, NOTHING, Returned
@@ -21,7 +21,9 @@ from tilewright.lang.values import flatten
 from tilewright.ops.control import yield_
 from tilewright.ops.shape import constant
 
-EXPRESSIONS = expressions.TABLE | calls.TABLE | control.EXPRESSIONS | inline.EXPRESSIONS
+EXPRESSIONS = (
+    expressions.TABLE | displays.TABLE | calls.TABLE | control.EXPRESSIONS | inline.EXPRESSIONS
+)
 STATEMENTS = statements.TABLE | control.STATEMENTS | inline.STATEMENTS
 RECURSION = 5_000  # Python frames; 100 inlined calls inside nested statements need about 2000
 

@@ -162,19 +162,23 @@ def equal(x: Value, y: Value, pair: tuple[Value, Value], budget: list[int]) -> b
 def smaller_if(
     needed: set[Value], b: Builder, inst: Inst, operands: tuple[Value, ...]
 ) -> Sequence[Value] | None:
-    keep = [k for k, result in enumerate(inst.results) if result in needed]
-    if len(keep) == len(inst.results):
+    ends = [block.terminator for block in inst.blocks]
+    keep: list[int] = []
+    stands: dict[int, Value] = {}
+    for k, result in enumerate(inst.results):
+        given = {end.operands[k] for end in ends}
+        if result not in needed:  # nobody reads it: any value of the type will do
+            stands[k] = constant(b.emit, 0, result.type)
+        elif len(given) == 1:
+            stands[k] = given.pop()
+        else:
+            keep.append(k)
+    if not stands:
         return None
-    for block in inst.blocks:
-        end = block.terminator
-        block.insts[-1] = Inst(
-            control.yield_, tuple(end.operands[k] for k in keep), {}, loc=end.loc
-        )
+    for block, end in zip(inst.blocks, ends, strict=True):
+        kept = tuple(end.operands[k] for k in keep)
+        block.insts[-1] = Inst(control.yield_, kept, {}, loc=end.loc)
     types = tuple(inst.attrs["types"][k] for k in keep)
     made = b.emit(control.if_, *operands, region=inst.blocks, **{**inst.attrs, "types": types})
-    values = dict(zip(keep, made, strict=True))
-    # Nobody reads the others: any value of the right type stands for them.
-    return [
-        values[k] if k in values else constant(b.emit, 0, result.type)
-        for k, result in enumerate(inst.results)
-    ]
+    stands.update(zip(keep, made, strict=True))
+    return [stands[k] for k in range(len(inst.results))]

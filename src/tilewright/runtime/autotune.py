@@ -16,6 +16,7 @@ import numpy as np
 from tilewright import config as settings
 from tilewright.errors import CompileError, TilewrightError
 from tilewright.runtime import arrays, cache
+from tilewright.runtime.descriptor import TensorDescriptor
 from tilewright.runtime.host import OutOfResources
 from tilewright.runtime.kernel import JITFunction, KernelInterface
 from tilewright.runtime.timing import measure
@@ -359,7 +360,7 @@ def item(arguments: dict[str, Any], path: str) -> Any:
     name, *indices = path.split(".")
     value = arguments[name]
     for index in indices:
-        value = value[int(index)]
+        value = value.base if isinstance(value, TensorDescriptor) else value[int(index)]
     return value
 
 

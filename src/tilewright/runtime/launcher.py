@@ -19,6 +19,7 @@ from tilewright.ir.types import DType
 from tilewright.lang.constexpr import constexpr
 from tilewright.lang.jit import JITCallable
 from tilewright.runtime import arrays
+from tilewright.runtime.descriptor import TensorDescriptor
 from tilewright.runtime.grid import sizes
 from tilewright.runtime.settings import current
 from tilewright.runtime.signature import ALIGNMENT, Parameter, Signature, is_constant
@@ -152,7 +153,7 @@ def reading_of(
         if isinstance(value, constexpr) or not isinstance(value, KEYED):
             return None
         return Reading(key=f"{name}, ")
-    if parameter.dtype is not None or isinstance(value, tuple):
+    if parameter.dtype is not None or isinstance(value, (tuple, TensorDescriptor)):
         return None
     what = arrays.kind(value, name)
     if what == "array":

@@ -14,6 +14,7 @@ from tilewright.ir.types import DType, Type, pointer_to
 from tilewright.lang.constexpr import constexpr, unwrap
 from tilewright.lang.jit import JITCallable
 from tilewright.runtime import arrays
+from tilewright.runtime.descriptor import DescriptorItems, TensorDescriptor
 from tilewright.runtime.messages import type_of
 
 # What `kernel[grid](...)` takes beside the kernel's own parameters.
@@ -189,6 +190,8 @@ def inspect_arguments(
 def look(parameter: Parameter, name: str, value: Any, facts: frozenset, device: str) -> Tree:
     if parameter.is_constexpr:
         return Leaf(name, value, value=constant(name, value))
+    if isinstance(value, TensorDescriptor):
+        return descriptor_items(parameter, name, value, facts, device)
     if isinstance(value, tuple):
         items = [look(parameter, f"{name}.{i}", v, facts, device) for i, v in enumerate(value)]
         return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
@@ -211,6 +214,25 @@ def look(parameter: Parameter, name: str, value: Any, facts: frozenset, device: 
         what == "int" and "divisible" in facts and parameter.align and plain % ALIGNMENT == 0
     )
     return Leaf(name, value, Type(dtype), plain, ALIGNMENT if aligned else 1)
+
+
+def descriptor_items(
+    parameter: Parameter, name: str, value: TensorDescriptor, facts: frozenset, device: str
+) -> DescriptorItems:
+    """A descriptor as a tuple of its parts: only the block's shape is known to the compiler."""
+
+    def numbers(label: str, items: Sequence[int]) -> tuple[Leaf, ...]:
+        return tuple(
+            Leaf(f"{name}.{label}.{i}", v, Type(ir.int64), int(v)) for i, v in enumerate(items)
+        )
+
+    return DescriptorItems(
+        look(parameter, f"{name}.0", value.base, facts, device),
+        numbers("1", value.shape),
+        numbers("2", value.strides),
+        tuple(Leaf(f"{name}.3.{i}", v, value=int(v)) for i, v in enumerate(value.block_shape)),
+        Leaf(f"{name}.4", value.padding, value=value.padding),
+    )
 
 
 def is_constant(value: Any) -> bool:

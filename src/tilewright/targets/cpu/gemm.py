@@ -135,7 +135,10 @@ def _multiply_add(b: Lanes, c: Lane, x: Lane, y: Lane) -> Lane:
 
 
 def _bf16_product(b: Lanes, c: Lane, x: Lane, y: Lane) -> Lane:
-    return b.call(f"llvm.x86.avx512bf16.dpbf16ps.{32 * c.width}", c.dtype, c, x, y)
+    kind = f"<{x.width} x bfloat>"
+    pairs = [b.value(f"bitcast {v.typed} to {kind}", v.dtype, v.width) for v in (x, y)]
+    name = f"llvm.x86.avx512bf16.dpbf16ps.{32 * c.width}"
+    return b.call(name, c.dtype, c, *[f"{kind} {p.text}" for p in pairs])
 
 
 def _pair_product(b: Lanes, c: Lane, x: Lane, y: Lane) -> Lane:

@@ -78,7 +78,7 @@ class Lowering:
         inst, dtype = value.inst, value.type.dtype
         if inst is None or not dtype.is_float or dtype.bits >= 32:
             return None
-        sums = inst.op.name == "reduce" and inst.attrs["combine"] in ("add", "mul")
+        sums = inst.op.name == "reduce" and inst.attrs.get("combine", "") in ("add", "mul")
         return t.float32 if sums or inst.op.name == "dot" else None
 
     # --- blocks

@@ -42,7 +42,7 @@ class Reduction:
 
     @property
     def combine(self) -> str:
-        return self.inst.attrs["combine"]
+        return self.inst.attrs.get("combine", "")
 
     @property
     def is_extreme(self) -> bool:
@@ -219,7 +219,7 @@ class NestWriter:
     # --- reductions
 
     def start(self, inst: Inst) -> Reduction:
-        combine = inst.attrs["combine"]
+        combine = inst.attrs.get("combine", "")
         names = [combine] * len(inst.operands)
         dtypes = [x.type.dtype for x in inst.operands]
         if combine and dtypes[0].is_float:
@@ -258,7 +258,7 @@ class NestWriter:
 
     def combine(self, inst: Inst, xs: list[Lane], ys: list[Lane]) -> list[Lane]:
         """Two groups of lanes as one, by the op that is named or by the region."""
-        name = inst.attrs["combine"]
+        name = inst.attrs.get("combine", "")
         if not name:
             return self.e.run_block(inst.blocks[0], [*xs, *ys])
         (x,), (y,) = xs, ys

@@ -1,0 +1,108 @@
+"""`triton.compiler`: compile a kernel for types given by name, without arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tilewright.compat import code_generator, errors
+from tilewright.compat.errors import CompilationError
+from tilewright.compat.unsupported import unsupported, unsupported_class
+from tilewright.errors import UnsupportedError
+from tilewright.ir import types as ir
+from tilewright.ir.types import Type, pointer_to
+from tilewright.runtime.compile import Request, compile_kernel
+from tilewright.runtime.handle import CompiledKernel
+from tilewright.runtime.kernel import JITFunction
+from tilewright.runtime.signature import SPELLINGS
+from tilewright.targets import base
+
+__path__: list[str] = []
+
+
+class ASTSource:
+    """A kernel with the types of its arguments by name, and the values of its constants."""
+
+    def __init__(
+        self,
+        fn: JITFunction,
+        signature: Mapping[Any, str],
+        constexprs: Mapping[Any, Any] | None = None,
+        attrs: Mapping[Any, Any] | None = None,
+    ):
+        self.fn = fn
+        self.name = fn.__name__
+        names = fn.arg_names
+        self.signature = {named(k, names): v for k, v in signature.items()}
+        self.constants = {named(k, names): v for k, v in (constexprs or {}).items()}
+        self.attrs = dict(attrs or {})
+
+    def hash(self) -> str:
+        return f"{self.fn.cache_key}-{sorted(self.signature.items())}-{self.constants}"
+
+    def types(self) -> dict[str, Type]:
+        """The types of the arguments that are passed at run time."""
+        found = {k: v for k, v in self.signature.items() if k not in self.constants}
+        return {name: spelled(text) for name, text in found.items() if text != "constexpr"}
+
+    def facts(self) -> dict[str, int]:
+        """What the arguments are multiples of."""
+        names = self.fn.arg_names
+        return {
+            named(key, names): value
+            for key, pairs in self.attrs.items()
+            for what, value in pairs
+            if what == "tt.divisibility"
+        }
+
+
+def named(key: Any, names: list[str]) -> str:
+    """A parameter's name, also by its position or a path of one position."""
+    if isinstance(key, tuple):
+        (key,) = key
+    return names[key] if isinstance(key, int) else key
+
+
+def spelled(text: str) -> Type:
+    """The type that a signature spells, e.g. `*fp32` or `i32`."""
+    if text.startswith("*"):
+        const = text.startswith("*k")
+        return Type(pointer_to(spelled(text[1 + const :]).dtype, const))
+    if text not in SPELLINGS:
+        raise UnsupportedError(f"no type {text!r} in a kernel's signature")
+    return Type(SPELLINGS[text])
+
+
+def compile(src: Any, target: Any = None, options: dict[str, Any] | None = None) -> CompiledKernel:
+    """Compile a kernel for the target, the CPU when none is given."""
+    if not isinstance(src, ASTSource):
+        raise UnsupportedError(
+            f"triton.compile takes an ASTSource here, got {type(src).__name__}: there is no "
+            "textual IR of Triton's to compile"
+        )
+    options = dict(options or {})
+    request = Request(
+        src.fn, src.types(), src.constants, src.facts(),
+        base.find("cpu" if target is None else target.backend), bool(options.get("debug")),
+    )  # fmt: skip
+    return CompiledKernel(src.fn, compile_kernel(request), options)
+
+
+class LazyDict(dict):
+    """A dictionary of what is known about a launch, for hooks."""
+
+    def get(self, key: Any = None, default: Any = None) -> Any:
+        return dict(self) if key is None else super().get(key, default)
+
+
+class IRSource(unsupported_class("triton.compiler.IRSource", "there is no IR of Triton's here")):
+    """A kernel in Triton's own IR."""
+
+
+make_backend = unsupported("triton.compiler.make_backend", "targets are not plugins")
+compiler = __import__("sys").modules[__name__]
+
+__all__ = [
+    "ASTSource", "CompilationError", "CompiledKernel", "IRSource", "LazyDict", "code_generator",
+    "compile", "errors", "ir", "make_backend",
+]  # fmt: skip

@@ -1,0 +1,219 @@
+"""`triton.knobs`: Triton's settings; those that mean something here are ours underneath."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tilewright import config
+from tilewright.compat.cache_names import FileCacheManager, default_cache_dir
+from tilewright.runtime.kernel import launch_observers
+
+propagate_env = True
+
+
+class HookChain(list):
+    """Functions that are called one after the other."""
+
+    def add(self, fn: Callable) -> None:
+        if fn not in self:
+            self.append(fn)
+
+    def remove(self, fn: Callable) -> None:
+        if fn in self:
+            super().remove(fn)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        for fn in self:
+            fn(*args, **kwargs)
+
+
+class base_knobs:
+    """A group of settings: attributes that a scope puts back."""
+
+    defaults: dict[str, Any] = {}
+
+    def __init__(self) -> None:
+        self.reset()
+
+    @property
+    def knob_descriptors(self) -> dict[str, Any]:
+        return dict(self.defaults)
+
+    @property
+    def knobs(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.defaults}
+
+    def reset(self) -> base_knobs:
+        for name, value in self.defaults.items():
+            setattr(self, name, value() if isinstance(value, type) else value)
+        return self
+
+    def copy(self) -> base_knobs:
+        new = type(self)()
+        new.__dict__.update(self.__dict__)
+        return new
+
+    @contextmanager
+    def scope(self) -> Iterator[base_knobs]:
+        """What is changed inside is put back at the end."""
+        before = dict(self.__dict__)
+        variables = {k: os.environ.get(k) for k in (s.env for s in config.SETTINGS.values())}
+        try:
+            yield self
+        finally:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            for name, value in variables.items():
+                if value is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = value
+
+
+def setting(name: str) -> property:
+    """An attribute that is one of Tilewright's settings, through its environment variable."""
+    variable = config.SETTINGS[name].env
+
+    def write(self: Any, value: Any) -> None:
+        os.environ[variable] = str(int(value)) if isinstance(value, bool) else str(value)
+
+    return property(lambda self: config.get(name), write)
+
+
+class build_knobs(base_knobs):
+    defaults = {"cc": None, "cudacrt_path": None, "cudart_path": None}
+
+
+class cache_knobs(base_knobs):
+    defaults = {
+        "manager_class": None, "remote_manager_class": None, "home_dir": "", "dump_dir": "",
+        "override_dir": "",
+    }  # fmt: skip
+    dir = setting("cache_dir")
+
+    def get_triton_dir(self, name: str) -> str:
+        return os.path.join(default_cache_dir(), name)
+
+
+class compilation_knobs(base_knobs):
+    defaults = {
+        "override": False, "dump_ir": False, "store_binary_only": False, "always_compile": False,
+        "use_ir_loc": None, "enable_asan": False, "disable_line_info": False,
+        "front_end_debugging": False, "allow_non_constexpr_globals": False,
+        "enable_experimental_consan": False, "instrumentation_mode": "", "listener": None,
+    }  # fmt: skip
+
+
+class autotuning_knobs(base_knobs):
+    defaults = {"cache": False, "warmup": 25, "rep": 100}
+
+    @property
+    def print(self) -> bool:
+        return os.environ.get("TRITON_PRINT_AUTOTUNING", "") == "1"
+
+    @print.setter
+    def print(self, value: bool) -> None:
+        os.environ["TRITON_PRINT_AUTOTUNING"] = str(int(value))
+
+
+class LaunchHooks:
+    """Calls a program's hooks around each launch."""
+
+    def define(self, jit: Any) -> None:
+        """A new kernel is of no interest."""
+
+    def launch(self, jit: Any, grid: Any, arguments: dict, options: dict, run: Callable) -> Any:
+        metadata = {"name": jit.__name__, "grid": grid, **options}
+        call(runtime.launch_enter_hook, metadata)
+        result = run()
+        call(runtime.launch_exit_hook, metadata)
+        return result
+
+
+def call(hook: Any, *args: Any) -> None:
+    if hook:
+        hook(*args)
+
+
+class runtime_knobs(base_knobs):
+    defaults = {
+        "launch_enter_hook": HookChain, "launch_exit_hook": HookChain,
+        "kernel_load_start_hook": HookChain, "kernel_load_end_hook": HookChain,
+        "jit_cache_hook": None, "jit_post_compile_hook": None,
+        "add_stages_inspection_hook": None, "sanitize_overflow": True,
+        "override_arch": None, "autotuning_cache": False,
+    }  # fmt: skip
+    debug = setting("debug")
+
+    @property
+    def interpret(self) -> bool:
+        return config.get("target") == "eager"
+
+    @interpret.setter
+    def interpret(self, value: bool) -> None:
+        os.environ["TILEWRIGHT_TARGET"] = "eager" if value else ""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name in ("launch_enter_hook", "launch_exit_hook") and value is not None:
+            watch_launches()
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("launch_enter_hook", "launch_exit_hook"):
+            watch_launches()  # whoever asks may add to the chain
+        return super().__getattribute__(name)
+
+
+_hooks = LaunchHooks()
+
+
+def watch_launches() -> None:
+    """From now on launches ask the hooks."""
+    if _hooks not in launch_observers and "runtime" in globals():
+        launch_observers.append(_hooks)
+
+
+class language_knobs(base_knobs):
+    defaults = {"fp32_default": None, "default_fp_fusion": True}
+
+
+class nvidia_knobs(base_knobs):
+    defaults = {
+        "disable_ptxas_opt": False, "mock_ptx_version": None, "dump_nvptx": False,
+        "libdevice_path": None, "libcuda_path": None, "use_no_compile_launcher": False,
+    }  # fmt: skip
+
+
+class amd_knobs(base_knobs):
+    defaults = {
+        "use_buffer_ops": True, "dump_amdgcn": False, "libhip_path": None, "use_block_pingpong": None,
+        "use_async_copy": None, "scalarize_packed_fops": False,
+    }  # fmt: skip
+
+
+class proton_knobs(base_knobs):
+    defaults = {"disable": False, "cupti_lib_dir": None}
+
+
+build = build_knobs()
+cache = cache_knobs()
+compilation = compilation_knobs()
+autotuning = autotuning_knobs()
+runtime = runtime_knobs()
+language = language_knobs()
+nvidia = nvidia_knobs()
+amd = amd_knobs()
+proton = proton_knobs()
+
+
+def refresh_knobs() -> None:
+    """Settings are read when they are used; nothing to do."""
+
+
+__all__ = [
+    "FileCacheManager", "HookChain", "amd", "autotuning", "base_knobs", "build", "cache",
+    "compilation", "language", "nvidia", "propagate_env", "proton", "refresh_knobs", "runtime",
+]  # fmt: skip
