@@ -120,7 +120,7 @@ def out_of_bounds_message(
         program: The program instance that made the access.
         element: The first element outside, counted from the start of the argument.
         elements: How many elements the argument has from its start on.
-        outside: How many elements of the access lie outside, on the side of the first one.
+        outside: By how many elements the access reaches outside, on the side of the first one.
     """
     side = "before the start" if element < 0 else "past the end"
     where = f" at {loc}" if loc is not None else ""

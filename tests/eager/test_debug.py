@@ -5,7 +5,6 @@ from __future__ import annotations
 import pdb
 import sys
 
-import numpy as np
 import pytest
 
 import tilewright.language as tl

@@ -82,7 +82,8 @@ def test_a_fault_names_the_users_line():
     def kernel(x_ptr, n):
         tl.store(x_ptr + n, 1)
 
-    ir, values = compiled(kernel, {"x_ptr": np.zeros(4, np.int32)}, {"n": 4}, {})
+    x = np.zeros(4, np.int32)
+    ir, values = compiled(kernel, {"x_ptr": x}, {"n": 4}, {})
     with pytest.raises(OutOfBoundsError) as error:
         run_ir(ir, (1,), values)
     assert "touches element 4 of 4, 1 element past the end" in str(error.value)
@@ -97,6 +98,7 @@ def test_waiting_for_ever_is_found(monkeypatch):
         while tl.atomic_add(x_ptr, 0) < n:
             pass
 
-    ir, values = compiled(kernel, {"x_ptr": np.zeros(1, np.int32)}, {"n": 4}, {})
+    x = np.zeros(1, np.int32)
+    ir, values = compiled(kernel, {"x_ptr": x}, {"n": 4}, {})
     with pytest.raises(DeadlockError):
         run_ir(ir, (1,), values)

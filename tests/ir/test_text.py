@@ -49,6 +49,7 @@ LINES = {
     "device_print": "device_print %4, %2 {prefix='a } : b, (it\\'s)  ; line 3 '}",
     "device_assert": "device_assert %6 {message='no'}",
     "barrier": "barrier",
+    "hint": "%20 = hint %5 {contiguous=(8,), multiple=(16,)} : i32[8]",
     "cast": "%20 = cast %5 {rounding='rtz', to='f16'} : f16[8]",
     "bitcast": "%20 = bitcast %5 {to='f32'} : f32[8]",
     "select": "%20 = select %6, %4, %4 : f32[8]",

@@ -517,3 +517,18 @@ def numbers_as_tiles(out, x):
 
 def test_numbers_have_the_methods_of_tiles():
     assert results(numbers_as_tiles, x=3) == [4, 1, 5.5, 0, 0, 1, 2, 3]
+
+
+class Sizes:
+    ROWS = 4
+
+
+@jit
+def reads_classes(out):
+    tl.store(out, Sizes.ROWS + math.log2(8))
+
+
+def test_class_attributes_are_captured():
+    kernel = compile_for(reads_classes, out=np.zeros(1, np.float32))
+    assert kernel.meta["globals"] == {f"{__name__}.Sizes.ROWS": 4}
+    assert results(reads_classes, size=1) == [7]

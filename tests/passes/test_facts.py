@@ -93,6 +93,7 @@ def test_strides_of_carried_tiles():
         ("%10 = offset %0, %2 {bytes=4} : *f32", 16),
         ("%10 = constant {value=4, type='i32'} : i32\n%11 = idiv %2, %10 : i32", 4),
         ("%10 = constant {value=3, type='i32'} : i32\n%11 = idiv %2, %10 : i32", 1),
+        ("%10 = hint %3 {multiple=(24,)} : i32", 8),
         ("%10 = arange {start=32, end=64} : i32[32]", 32),
     ],
 )

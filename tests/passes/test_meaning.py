@@ -61,6 +61,7 @@ def test_same_results(name, case):
     check_meaning(case, LISTS[name])
 
 
+@pytest.mark.filterwarnings("ignore:Generating overly large repr")
 def test_a_wrong_pass_is_noticed():
     """The check itself can fail: the smaller instead of the larger shows in the results."""
 

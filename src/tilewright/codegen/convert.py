@@ -108,7 +108,9 @@ def _clamp_to_int(b: Lanes, x: Lane, dtype: DType) -> Lane:
 
 def _float_to_float(b: Lanes, x: Lane, dtype: DType) -> Lane:
     source = x.dtype
-    if dtype.bits > source.bits and source.bits >= 16 and source is not ty.bfloat16:
+    if source is ty.float32 and dtype is ty.float64:
+        return _plain(b, "fpext", x, dtype)
+    if source is ty.float16 and dtype.bits > 16 and _has_half(b):
         return _plain(b, "fpext", x, dtype)
     if source.bits < 32:
         wide = b.outline(bf16_to_f32, x) if source is ty.bfloat16 else _widen(b, x)
@@ -117,7 +119,7 @@ def _float_to_float(b: Lanes, x: Lane, dtype: DType) -> Lane:
         return _plain(b, "fptrunc", x, dtype)
     if source is ty.float64:
         x = b.outline(f64_to_odd_f32, x)
-    if dtype is ty.float16:
+    if dtype is ty.float16 and _has_half(b):
         return _plain(b, "fptrunc", x, dtype)
     if dtype is ty.bfloat16 and b.target == "nvptx":
         kind = "bfloat" if x.width == 1 else f"<{x.width} x bfloat>"
@@ -126,19 +128,36 @@ def _float_to_float(b: Lanes, x: Lane, dtype: DType) -> Lane:
     return b.outline(_ROUND[dtype], x)
 
 
+def _has_half(b: Lanes) -> bool:
+    """Whether the machine converts fp16; else LLVM calls functions of a library that is not there."""
+    return b.target != "x86" or "f16c" in b.features
+
+
 def _widen(b: Lanes, x: Lane) -> Lane:
     if x.dtype is ty.float16:
-        return _plain(b, "fpext", x, ty.float32)
+        return _plain(b, "fpext", x, ty.float32) if _has_half(b) else b.outline(f16_to_f32, x)
     if x.dtype is ty.float8e5:
         # The upper byte of a half.
         half = b.shl(b.cast(b.bitcast(x, ty.uint8), ty.uint16), b.const(8, ty.uint16, x.width))
-        return _plain(b, "fpext", b.bitcast(half, ty.float16), ty.float32)
+        return b.cast(b.bitcast(half, ty.float16), ty.float32)
     return b.outline(f8_to_f32, x)
 
 
 def bf16_to_f32(b: Lanes, x: Lane) -> Lane:
     wide = b.cast(b.bitcast(x, ty.uint16), ty.uint32)
     return b.bitcast(b.shl(wide, b.like(wide, 16)), ty.float32)
+
+
+def f16_to_f32(b: Lanes, x: Lane) -> Lane:
+    """As `f8_to_f32`; the codes from that of infinity on keep all bits of the exponent set."""
+    code = b.cast(b.bitcast(x, ty.uint16), ty.uint32)
+    size = b.bit_and(code, b.like(code, 0x7FFF))
+    placed = b.shl(size, b.like(code, 13))
+    scaled = b.mul(b.bitcast(placed, ty.float32), b.const(2.0**112, ty.float32, x.width))
+    special = b.bit_or(placed, b.like(code, 0x7F800000))
+    bits = b.select(b.lt(size, b.like(code, 0x7C00)), b.bitcast(scaled, ty.uint32), special)
+    sign = b.shl(b.bit_and(code, b.like(code, 0x8000)), b.like(code, 16))
+    return b.bitcast(b.bit_or(bits, sign), ty.float32)
 
 
 def f8_to_f32(b: Lanes, x: Lane) -> Lane:
@@ -183,7 +202,7 @@ def f32_to_bf16(b: Lanes, x: Lane) -> Lane:
     return b.bitcast(b.cast(b.shr(rounded, b.like(bits, 16)), ty.uint16), ty.bfloat16)
 
 
-def _f32_to_f8(b: Lanes, x: Lane, dtype: DType) -> Lane:
+def _f32_to_code(b: Lanes, x: Lane, dtype: DType) -> Lane:
     form, mantissa, bias = FORMATS[dtype], dtype.mantissa, dtype.exponent_bias
     bits = b.bitcast(x, ty.uint32)
     size = b.bit_and(bits, b.like(bits, 0x7FFFFFFF))
@@ -200,34 +219,40 @@ def _f32_to_f8(b: Lanes, x: Lane, dtype: DType) -> Lane:
     code = b.select(b.lt(size, b.like(bits, (128 - bias) << 23)), units, normal)
     code = b.select(b.gt(code, b.like(bits, form.largest)), b.like(bits, form.overflow), code)
     code = b.select(b.gt(size, b.like(bits, 0x7F800000)), b.like(bits, form.nan), code)
-    sign = b.bit_and(b.shr(bits, b.like(bits, 24)), b.like(bits, 0x80))
+    sign = b.shr(bits, b.like(bits, 32 - dtype.bits))
+    sign = b.bit_and(sign, b.like(bits, 1 << dtype.bits - 1))
     if not form.signed_zero:
         sign = b.select(b.eq(code, b.like(bits, 0)), b.like(bits, 0), sign)
-    return b.bitcast(b.cast(b.bit_or(code, sign), ty.uint8), dtype)
+    return b.bitcast(b.cast(b.bit_or(code, sign), _WORDS[dtype.bits]), dtype)
+
+
+def f32_to_f16(b: Lanes, x: Lane) -> Lane:
+    return _f32_to_code(b, x, ty.float16)
 
 
 def f32_to_f8e5(b: Lanes, x: Lane) -> Lane:
-    return _f32_to_f8(b, x, ty.float8e5)
+    return _f32_to_code(b, x, ty.float8e5)
 
 
 def f32_to_f8e5b16(b: Lanes, x: Lane) -> Lane:
-    return _f32_to_f8(b, x, ty.float8e5b16)
+    return _f32_to_code(b, x, ty.float8e5b16)
 
 
 def f32_to_f8e4nv(b: Lanes, x: Lane) -> Lane:
-    return _f32_to_f8(b, x, ty.float8e4nv)
+    return _f32_to_code(b, x, ty.float8e4nv)
 
 
 def f32_to_f8e4b8(b: Lanes, x: Lane) -> Lane:
-    return _f32_to_f8(b, x, ty.float8e4b8)
+    return _f32_to_code(b, x, ty.float8e4b8)
 
 
 def f32_to_f8e4b15(b: Lanes, x: Lane) -> Lane:
-    return _f32_to_f8(b, x, ty.float8e4b15)
+    return _f32_to_code(b, x, ty.float8e4b15)
 
 
 _WORDS = {8: ty.uint8, 16: ty.uint16, 32: ty.uint32}
 _ROUND = {
+    ty.float16: f32_to_f16,
     ty.bfloat16: f32_to_bf16,
     ty.float8e5: f32_to_f8e5,
     ty.float8e5b16: f32_to_f8e5b16,

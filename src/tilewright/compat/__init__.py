@@ -45,7 +45,7 @@ MODULES = {
     "triton._internal_testing": "tilewright.compat.internal_testing",
 }
 # Parts that are there without being imported, as in Triton's own package.
-ATTRIBUTES = ("compiler", "backends", "knobs", "tools")
+ATTRIBUTES = ("compiler.compiler", "compiler.errors", "backends.compiler", "knobs", "tools")
 # Names that modules of ours have only for programs written for Triton.
 EXTRA = {
     "tilewright.runtime.kernel": "tilewright.compat.jit_names",
@@ -96,7 +96,8 @@ class Finder(importlib.abc.MetaPathFinder):
         target_name = MODULES.get(name) or language_module(name)
         if target_name is None:
             raise ModuleNotFoundError(
-                f"no module {name!r}: Tilewright stands in for triton and has no such part", name=name
+                f"no module {name!r}: Tilewright stands in for triton and has no such part",
+                name=name,
             )
         return importlib.machinery.ModuleSpec(name, Loader(target_name))
 
@@ -141,7 +142,7 @@ def install() -> None:
     for module, extra in EXTRA.items():
         add_names(importlib.import_module(module), importlib.import_module(extra))
     for part in ATTRIBUTES:
-        setattr(tilewright, part, importlib.import_module(f"{NAME}.{part}"))
+        importlib.import_module(f"{NAME}.{part}")  # which makes it an attribute of its parent
 
 
 def uninstall() -> None:

@@ -2,7 +2,7 @@
 
 from tilewright.compat.errors import PTXASError
 from tilewright.errors import CompileTimeAssertionFailure
-from tilewright.runtime.kernel import KernelInterface
 from tilewright.runtime.host import OutOfResources
+from tilewright.runtime.kernel import KernelInterface
 
 __all__ = ["CompileTimeAssertionFailure", "KernelInterface", "OutOfResources", "PTXASError"]

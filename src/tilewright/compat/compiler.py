@@ -100,7 +100,6 @@ class IRSource(unsupported_class("triton.compiler.IRSource", "there is no IR of 
 
 
 make_backend = unsupported("triton.compiler.make_backend", "targets are not plugins")
-compiler = __import__("sys").modules[__name__]
 
 __all__ = [
     "ASTSource", "CompilationError", "CompiledKernel", "IRSource", "LazyDict", "code_generator",

@@ -9,10 +9,10 @@ from tilewright.errors import UnsupportedError
 from tilewright.lang.constexpr import constexpr_function
 from tilewright.lang.jit import JITCallable
 from tilewright.language.core import dtype
+from tilewright.runtime import driver
 from tilewright.runtime.dtypes import named_dtype
 from tilewright.runtime.signature import Parameter as KernelParam
 from tilewright.runtime.wrapped import MockTensor, TensorWrapper, reinterpret
-from tilewright.runtime import driver
 
 
 def get_full_name(fn: Any) -> str:

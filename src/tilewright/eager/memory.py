@@ -47,7 +47,7 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """An access outside a buffer: which element came first, and how many are on that side."""
+    """An access outside a buffer: which element came first, and how far the furthest is."""
 
     buffer: Buffer | None
     element: int
@@ -109,7 +109,9 @@ class Memory:
         element = distance // buffer.dtype.bytes
         first = int(element[outside][0])
         same_side = outside & ((offsets < 0) == (offsets[outside][0] < 0))
-        return Fault(buffer, first, int(np.unique(element[same_side]).size))
+        far = element[same_side]
+        room = (buffer.high - buffer.address) // buffer.dtype.bytes
+        return Fault(buffer, first, int(-far.min() if first < 0 else far.max() - room + 1))
 
 
 @dataclass(slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from tilewright.instruments.ledger import Ledger
 from tilewright.instruments.traffic import ArgumentInfo, KernelRun, Site
 from tilewright.ir.types import DType
 from tilewright.runtime import arrays
+from tilewright.runtime.closure import scan
 from tilewright.runtime.compile import Compilation
 from tilewright.runtime.grid import Grid
 from tilewright.runtime.kernel import Call, Entry, JITFunction, launch_observers
@@ -34,15 +36,20 @@ class RunTime:
 
 
 class Explainer:
-    """An observer of launches. Each launch has its effect exactly once."""
+    """An observer of launches. Each launch has its effect exactly once.
 
-    def __init__(self, ledger: Ledger):
+    Of the kernels that are never launched, those of the file `script` are worth a word.
+    """
+
+    def __init__(self, ledger: Ledger, script: str | None = None):
         self.ledger = ledger
+        self.script = None if script is None else os.path.realpath(script)
         self.seen: dict[tuple, KernelRun] = {}
 
     def define(self, jit: JITFunction) -> None:
         code = jit.fn.__code__
-        self.ledger.define(jit.__name__, code.co_filename, code.co_firstlineno)
+        if self.script in (None, os.path.realpath(code.co_filename)):
+            self.ledger.define(jit.__name__, code.co_filename, code.co_firstlineno)
 
     def launch(
         self,
@@ -69,6 +76,8 @@ class Explainer:
             record = examine(call, entry, sizes)
         self.seen[key] = again(record)
         self.ledger.add_kernel(record)
+        for place in scan(jit).places:
+            self.ledger.add_helpers(place.file, place.first, place.count)
         return entry.handle
 
 
@@ -81,9 +90,9 @@ def again(run: KernelRun) -> KernelRun:
 
 
 @contextmanager
-def explaining(ledger: Ledger) -> Iterator[None]:
+def explaining(ledger: Ledger, script: str | None = None) -> Iterator[None]:
     """Launches inside are counted and timed."""
-    explainer = Explainer(ledger)
+    explainer = Explainer(ledger, script)
     launch_observers.append(explainer)
     try:
         yield

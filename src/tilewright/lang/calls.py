@@ -19,18 +19,18 @@ from tilewright.lang.builtin import is_builtin
 from tilewright.lang.constexpr import constexpr, constexpr_function
 from tilewright.lang.expressions import PYTHON_ERRORS, iterate, text_of
 from tilewright.lang.jit import BoundJIT, JITCallable
-from tilewright.lang.promote import to_tensor
+from tilewright.lang.promote import as_python, to_tensor
 from tilewright.lang.scope import suggestion
 from tilewright.lang.substitutes import REPLACED
 from tilewright.lang.tensor import _Bound, tensor
-from tilewright.lang.values import NUMBERS, describe, is_runtime
+from tilewright.lang.values import NUMBERS, brief, describe, is_runtime
 
 if TYPE_CHECKING:
     from tilewright.lang.frontend import Frontend
 
 # Modules whose functions a kernel may call with values known at compile time.
 PURE_MODULES = frozenset(
-    ("math", "_operator", "operator", "builtins", "functools", "itertools", "numpy", "tilewright")
+    ("math", "_operator", "operator", "builtins", "functools", "itertools", "tilewright")
 )
 CONSTANT_SELVES = (
     str, bytes, int, float, complex, tuple, dict, frozenset, range, DType, Type, enum.Enum,
@@ -165,8 +165,7 @@ def python_call(
     except PYTHON_ERRORS as error:
         message = f"cannot compute `{named(callee, node)}` of {arguments(args, kwargs)}: {error}"
         raise CompileError(message) from error
-    if type(result) is constexpr:
-        return result.value
+    result = as_python(result)
     return tuple(result) if type(result) is list else result
 
 
@@ -175,7 +174,7 @@ def named(callee: Any, node: ast.expr | None) -> str:
 
 
 def arguments(args: Sequence[Any], kwargs: dict[str, Any]) -> str:
-    shown = [describe(a) for a in args] + [f"{k}={describe(v)}" for k, v in kwargs.items()]
+    shown = [brief(a) for a in args] + [f"{k}={brief(v)}" for k, v in kwargs.items()]
     return f"({', '.join(shown)})"
 
 

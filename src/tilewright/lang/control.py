@@ -239,7 +239,7 @@ def conditional(f: Frontend, node: ast.IfExp) -> Any:
     other = side(f, lambda: f.expr(node.orelse))
     f.at(node)
     try:
-        merged = merge(ast.unparse(node), then.result, other.result)
+        merged = merge("the value", then.result, other.result)
     except Disagreement as error:
         raise f.error(f"the two sides disagree: {error.words()}", node) from None
     return emit_if(f, condition, then.block, other.block, [merged])[0]

@@ -281,15 +281,18 @@ def attribute(f: Frontend, node: ast.Attribute) -> Any:
     kind = type(value)
     if kind is constexpr:
         value = value.value
-    if isinstance(base, types.ModuleType):
-        value = module_value(f, node, base, value)
+    if isinstance(base, (types.ModuleType, type)):
+        value = outside_value(f, node, base, value)
     return value
 
 
-def module_value(f: Frontend, node: ast.Attribute, module: types.ModuleType, value: Any) -> Any:
-    """What a kernel reads from a module; constants are noted for the cache key."""
+def outside_value(f: Frontend, node: ast.Attribute, owner: Any, value: Any) -> Any:
+    """What a kernel reads from a module or class; constants are noted for the cache key."""
     if type(value) in (*NUMBERS, str, tuple):
-        f.captured[f"{module.__name__}.{node.attr}"] = value
+        name = owner.__name__
+        if isinstance(owner, type):
+            name = f"{owner.__module__}.{owner.__qualname__}"
+        f.captured[f"{name}.{node.attr}"] = value
     elif not is_constant(value):
         raise f.error(
             f"the kernel reads `{text_of(node)}`, which is a {type(value).__name__}: it can change "
@@ -304,6 +307,13 @@ def no_attribute(f: Frontend, node: ast.Attribute, base: Any) -> CompileError:
         known = [*METHODS, *TILE_ATTRIBUTES]
         what = f"tiles have no attribute `{node.attr}`, got {describe(base)}"
         known = [k for k in known if not k.startswith("_")]
+    elif isinstance(base, tuple) and hasattr(list, node.attr):
+        owner = text_of(node.value)
+        known = ()
+        what = (
+            f"`{owner}` cannot change: lists are tuples in a kernel, got {describe(base)}; make a "
+            f"new one, e.g. {owner} = (*{owner}, x)"
+        )
     else:
         known = dir(base)
         owner = text_of(node.value)

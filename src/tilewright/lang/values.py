@@ -121,9 +121,14 @@ def describe(value: Any) -> str:
     if value is None or isinstance(value, (str, DType)):
         return repr(value)
     if isinstance(value, tuple):
-        inner = ", ".join(str(v) if type(v) in NUMBERS else describe(v) for v in value)
+        inner = ", ".join(map(brief, value))
         return f"({inner},)" if len(value) == 1 else f"({inner})"
     if isinstance(value, Undefined):
         return "undefined"
     name = getattr(value, "__name__", None)
     return f"`{name}`" if name else f"a {type(value).__name__}"
+
+
+def brief(value: Any) -> str:
+    """A value among others: numbers by themselves."""
+    return str(value) if type(value) in NUMBERS else describe(value)

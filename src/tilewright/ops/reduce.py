@@ -91,7 +91,9 @@ def sort(x, axis, descending=False):
 
 
 def sort_array(x, axis, descending):
-    out = np.sort(x.astype(np.float32) if x.dtype.kind == "V" else x, axis).astype(x.dtype)
+    # NumPy puts the NaNs of its own dtypes last, and leaves those of others where they are.
+    held = x if x.dtype.isbuiltin == 1 else x.astype(np.float32)
+    out = np.sort(held, axis).astype(x.dtype)
     return np.flip(out, axis) if descending else out
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import gcd
 
 from tilewright.ir.inst import Inst, Kernel, Param, Value
 from tilewright.ir.op import Op
 from tilewright.ir.types import Type
-from tilewright.ops import math, memory, shape
+from tilewright.ops import debug, math, memory, shape
 from tilewright.passes.constants import integer
 from tilewright.passes.flow import find_facts
 
 MOST = 1 << 62  # what divides 0, and anything that nobody will ask about
+MOST_PROMISED = 16
 
 
 def divisor(kernel: Kernel) -> Callable[[Value], int]:
@@ -77,6 +79,14 @@ def divided(inst: Inst, facts: list[int]) -> int:
     return max(1, facts[0] // by)
 
 
+def hinted(inst: Inst, facts: list[int]) -> int:
+    """What is promised, as far as it was ever relied on: programs promise a tile's whole size."""
+    promised = inst.attrs.get("multiple", ())
+    if not promised:
+        return facts[0]
+    return max(facts[0], min(power_of_two(gcd(*promised)), MOST_PROMISED))
+
+
 RULES: dict[Op, Callable[[Inst, list[int]], int]] = {
     shape.constant: lambda inst, facts: power_of_two(int(inst.attrs["value"])),
     shape.arange: lambda inst, facts: power_of_two(inst.attrs["start"]),
@@ -87,6 +97,7 @@ RULES: dict[Op, Callable[[Inst, list[int]], int]] = {
     shape.split: same,
     shape.join: same,
     shape.cat: same,
+    debug.hint: hinted,
     math.add: least,
     math.sub: least,
     math.min: least,

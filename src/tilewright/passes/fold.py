@@ -7,7 +7,7 @@ from typing import Any
 from tilewright.ir.inst import Block, Builder, Inst, Kernel, Value
 from tilewright.ir.op import Op
 from tilewright.ir.rewrite import inline, rebuild
-from tilewright.ops import control, shape
+from tilewright.ops import control, debug, shape
 from tilewright.passes.constants import constant, evaluate, integer, number, scalar_of
 from tilewright.passes.identities import IDENTITIES
 
@@ -40,7 +40,7 @@ class Maker:
 def simplify(b: Builder, op: Op, operands: tuple[Value, ...], attrs: dict[str, Any]) -> Any:
     """A simpler value (or values) for one use of a pure op, or None."""
     make = Maker(b)
-    if op.emit is not None:
+    if op.emit is not None and op is not debug.hint:
         found = known(make, op, operands, attrs)
         if found is not None:
             return found

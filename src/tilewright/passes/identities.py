@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from math import copysign
+from math import copysign, gcd
 from typing import Any
 
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Value
 from tilewright.ir.op import Op
 from tilewright.ir.types import DType, Type, parse_dtype
-from tilewright.ops import math, memory, reduce, shape
+from tilewright.ops import debug, math, memory, reduce, shape
 from tilewright.passes.constants import Make, constant, integer, number
 
 Identity = Callable[[Make, tuple[Value, ...], dict[str, Any]], "Value | tuple | None"]
@@ -287,6 +287,17 @@ def arange(make, operands, attrs):
     return constant(make, start, Type(t.int32, (1,))) if end == start + 1 else None
 
 
+def hint(make, operands, attrs):
+    """Of a uniform tile only the promise about its number counts."""
+    x = operands[0]
+    inner = made_by(x, shape.splat)
+    promised = attrs.get("multiple", ())
+    if inner is None or not promised:
+        return x if inner or made_by(x, shape.constant) else None
+    scalar = make(debug.hint, inner.operands[0], multiple=(gcd(*promised),))
+    return make(shape.splat, scalar, shape=x.type.shape)
+
+
 def split(make, operands, attrs):
     inner = made_by(operands[0], shape.join)
     return inner.operands if inner else None
@@ -364,6 +375,7 @@ IDENTITIES: dict[Op, Identity] = {
     shape.flip: flip,
     shape.arange: arange,
     shape.split: split,
+    debug.hint: hint,
     memory.offset: offset,
     reduce.reduce: reduce_,
     reduce.scan: scan,

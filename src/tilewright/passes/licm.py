@@ -25,7 +25,7 @@ def copy_block(block: Block, b: Builder, names: dict[Value, Value]) -> None:
         if not inst.blocks or inst.op.is_pure:
             copy_inst(inst, b, names, None)
             continue
-        if inst.op in LOOPS:
+        if inst.op in LOOPS and not inst.attrs.get("disable_licm"):
             for region in inst.blocks:
                 hoist(region, b, names)
         copy_control(inst, b, names)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tilewright.ir.inst import Inst, Kernel, Param, Value
 from tilewright.ir.types import Type
-from tilewright.ops import math, memory, shape
+from tilewright.ops import debug, math, memory, shape
 from tilewright.passes.flow import find_facts
 
 Roots = frozenset[int] | None  # None: may be any memory
@@ -52,8 +52,8 @@ class RootAnalysis:
 
 CASTS = {math.cast, math.bitcast}
 DERIVED = CASTS | {
-    memory.offset, math.select, shape.splat, shape.broadcast, shape.reshape, shape.permute,
-    shape.join, shape.split, shape.cat, shape.flip, shape.gather,
+    debug.hint, memory.offset, math.select, shape.splat, shape.broadcast, shape.reshape,
+    shape.permute, shape.join, shape.split, shape.cat, shape.flip, shape.gather,
 }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Kernel, Param, Value
 from tilewright.ir.op import Op
 from tilewright.ir.types import DType, Type
-from tilewright.ops import math, program, reduce, shape
+from tilewright.ops import debug, math, program, reduce, shape
 from tilewright.passes.constants import wrap
 from tilewright.passes.flow import find_facts
 
@@ -257,6 +257,7 @@ RULES: dict[Op, Rule] = {
     shape.split: same,
     shape.flip: same,
     shape.gather: same,
+    debug.hint: same,
     shape.join: union,
     shape.cat: union,
     program.program_id: lambda inst, facts: (0, MOST_PROGRAMS - 1),

@@ -9,7 +9,7 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Kernel, Param, Value
 from tilewright.ir.op import Op
 from tilewright.ir.types import Type
-from tilewright.ops import math, memory, reduce, shape
+from tilewright.ops import debug, math, memory, reduce, shape
 from tilewright.passes.constants import integer
 from tilewright.passes.flow import find_facts
 
@@ -189,6 +189,11 @@ def dotted(inst: Inst, facts: list[Strides]) -> Strides:
     return (None,) * (len(acc) - 2) + (rows, columns)
 
 
+def hinted(inst: Inst, facts: list[Strides]) -> Strides:
+    """Nothing more: programs promise runs as long as a tile although its tail wraps around."""
+    return facts[0]
+
+
 RULES: dict[Op, Callable[[Inst, list[Strides]], Strides | None]] = {
     shape.constant: zeros,
     shape.splat: zeros,
@@ -212,4 +217,5 @@ RULES: dict[Op, Callable[[Inst, list[Strides]], Strides | None]] = {
     memory.load: loaded,
     reduce.reduce: reduced,
     reduce.scan: scanned,
+    debug.hint: hinted,
 }

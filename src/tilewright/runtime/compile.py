@@ -273,7 +273,7 @@ def finished(
         jit=request.jit,
         hash=key,
         target=request.target.name,
-        arch=request.target.identity(),
+        arch=request.target.arch(),
         ir=ir,
         llvm=llvm_text,
         metadata=metadata,

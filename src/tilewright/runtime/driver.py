@@ -12,7 +12,9 @@ from tilewright.errors import UnsupportedError
 from tilewright.runtime.timing import measure
 from tilewright.targets.cpu.threads import default_threads
 
-FLUSH_BYTES = 64 << 20  # what a benchmark overwrites between runs; more than a core's share of cache
+FLUSH_BYTES = (
+    64 << 20
+)  # what a benchmark overwrites between runs; more than a core's share of cache
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,14 @@ REGISTERS = 32
 SHARED = 1
 DEFAULTS = {"num_warps": 4, "num_stages": 3, "num_ctas": 1, "maxnreg": None, "debug": False}
 # Stages under Triton's names and ours.
-STAGES = {"source": "source", "ir": "ir", "ttir": "ir", "llvm": "llvm", "llir": "llvm", "asm": "asm"}
+STAGES = {
+    "source": "source",
+    "ir": "ir",
+    "ttir": "ir",
+    "llvm": "llvm",
+    "llir": "llvm",
+    "asm": "asm",
+}
 GPU_STAGES = ("ttgir", "ptx", "cubin", "sass", "amdgcn", "hsaco")
 
 

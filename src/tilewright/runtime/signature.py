@@ -64,8 +64,14 @@ class Signature:
             dtype, const = annotation(parameter.annotation)
             self.params.append(
                 Parameter(
-                    name, index, parameter.default, name in function.constexpr_names,
-                    not named & no_value, not named & (no_align | no_value), dtype, const,
+                    name,
+                    index,
+                    parameter.default,
+                    name in function.constexpr_names,
+                    not named & no_value,
+                    not named & (no_align | no_value),
+                    dtype,
+                    const,
                 )  # fmt: skip
             )
         self.names = [p.name for p in self.params]
@@ -210,9 +216,7 @@ def look(parameter: Parameter, name: str, value: Any, facts: frozenset, device: 
         return Leaf(name, value, Type(parameter.dtype), as_dtype(name, plain, parameter.dtype))
     if what == "int" and plain == 1 and "one" in facts and parameter.specialize:
         return Leaf(name, value, value=1, is_one=True)
-    aligned = (
-        what == "int" and "divisible" in facts and parameter.align and plain % ALIGNMENT == 0
-    )
+    aligned = what == "int" and "divisible" in facts and parameter.align and plain % ALIGNMENT == 0
     return Leaf(name, value, Type(dtype), plain, ALIGNMENT if aligned else 1)
 
 

@@ -40,6 +40,9 @@ class Target(Protocol):
     options: frozenset[str]  # launch options that change the code
     passes: Sequence[Callable[[Kernel], Kernel]]
 
+    def arch(self) -> str:
+        """The machine in a word."""
+
     def identity(self) -> str:
         """The machine and the compiler below us, as a part of cache keys."""
 

@@ -57,6 +57,9 @@ class CpuTarget:
         """The computer that code is made for, by the setting `features` a lesser one."""
         return llvm.host_machine(config.get("features"))
 
+    def arch(self) -> str:
+        return self.machine().cpu
+
     def identity(self) -> str:
         machine = self.machine()
         return f"{machine.triple} {machine.cpu} {machine.features} LLVM {llvm.llvm_version()}"

@@ -124,7 +124,7 @@ class Lowering:
             if others or target in reads.whole:
                 held = Value(value.type)
                 self.e.buffers[held] = self.new_buffer(value.type)
-                scheduler.place(Anchor("assign", None, value.type.shape, value, held))
+                scheduler.place(Anchor("hold", None, value.type.shape, value, held))
                 late.append((target, held))
             else:
                 late.append((target, value))

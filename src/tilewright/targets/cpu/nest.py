@@ -119,7 +119,7 @@ class NestWriter:
     def write_chunks(self, index: list[Index], length: int, width: int) -> None:
         """The row as a main part in which every mask is true, and a masked rest."""
         e, b = self.e, self.b
-        unroll = max(1, min(UNROLL if self.reductions else 2, length // width))
+        unroll = max(1, min(UNROLL if self.reductions else 1, length // width))
         if any(not r.combine for r in self.reductions.values()):
             unroll = 1
         limits = self.memory.limits
@@ -195,6 +195,8 @@ class NestWriter:
                 self.reduce_chunk(anchor, at, copy)
             elif anchor.kind == "keep":
                 self.keep_chunk(anchor, at)
+            elif anchor.kind == "hold":
+                self.hold_chunk(anchor, at)
             elif anchor.kind == "assign":
                 assigned.append((e.buffers[anchor.target], e.eval(anchor.value, at)))
             elif anchor.kind == "pack":
@@ -209,6 +211,12 @@ class NestWriter:
         form = e.compute_inst(anchor.inst, at)
         e.write_buffer(e.buffers[anchor.value], at, form)
         e.bind(anchor.value, at, Vector(e.lanes_of(form), self.w.at))
+
+    def hold_chunk(self, anchor: Anchor, at: tuple[Index, ...]) -> None:
+        """A value put aside before what it is made of is written to."""
+        form = self.e.eval(anchor.value, at)
+        self.e.write_buffer(self.e.buffers[anchor.target], at, form)
+        self.e.bind(anchor.target, at, Vector(self.e.lanes_of(form), self.w.at))
 
     def write_atomic(self, inst: Inst, at: tuple[Index, ...]) -> None:
         lane = self.memory.atomic(inst, at)
@@ -277,7 +285,7 @@ class NestWriter:
 
     def finish(self, reduction: Reduction, index: list[Index]) -> None:
         """All accumulators of a row as one value, put where its readers find it."""
-        inst, e = reduction.inst, self.e
+        inst = reduction.inst
         copies = reduction.accumulators
         used = 1 if not reduction.combine else UNROLL
         groups = [list(c) for c in copies[:used]]
@@ -352,5 +360,3 @@ class NestWriter:
             sizes.add(4 if narrow else dtype.bytes)
         elif dtype.is_integer and (x in self.e.buffers or (x.inst and x.inst.op.name == "load")):
             sizes.add(dtype.bytes)
-
-

@@ -21,7 +21,7 @@ RUNS = CONTROL | WHOLE | {"reduce", "dot", "atomic_rmw", "atomic_cas"}
 class Anchor:
     """Something that must happen: an effect, a reduction, or a value written to a buffer."""
 
-    kind: str  # store, atomic, debug, reduce, keep, assign, pack, whole, dot, scalar, barrier
+    kind: str  # store, atomic, reduce, keep, hold, assign, pack, whole, dot, scalar, ...
     inst: Inst | None
     shape: tuple[int, ...]
     value: Value | None = None  # what is kept, assigned or packed
@@ -179,7 +179,7 @@ class Scheduler:
         if anchor.kind in ("store", "atomic", "barrier", "device_print"):
             self.writes.append((index, anchor.inst, bool(anchor.shape)))
         results = (anchor.target,) if anchor.target is not None else ()
-        if anchor.kind not in ("pack", "assign") and anchor.inst is not None:
+        if anchor.kind not in ("pack", "assign", "hold") and anchor.inst is not None:
             results = (anchor.value,) if anchor.value is not None else anchor.inst.results
         for r in results:
             self.done[r] = max(index, self.done.get(r, 0))

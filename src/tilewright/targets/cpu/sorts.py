@@ -84,9 +84,7 @@ def magnitude_order(b: Lanes, bits: Lane) -> Lane:
 
 
 @cache
-def sort_function(
-    key: DType, width: int, target: str, features: frozenset[str]
-) -> tuple[str, str]:
+def sort_function(key: DType, width: int, target: str, features: frozenset[str]) -> tuple[str, str]:
     """Name and text of a function that sorts `width << stages` aligned integers in place."""
     network = Network(key, width, target, features)
     network.whole()
@@ -159,7 +157,9 @@ class Network:
 
     def get(self, place: Lane) -> Lane:
         kind = llvm_type(self.key, self.width)
-        return self.b.value(f"load {kind}, ptr {place.text}, align {self.align}", self.key, self.width)
+        return self.b.value(
+            f"load {kind}, ptr {place.text}, align {self.align}", self.key, self.width
+        )
 
     def put(self, lane: Lane, place: Lane) -> None:
         self.w.write(f"store {lane.typed}, ptr {place.text}, align {self.align}")

@@ -82,8 +82,8 @@ def split(x: Lowering, inst: Inst) -> None:
     width = lanes_for(2 * x.machine.vector_bytes, size, source)
     with chunks(e, size, width) as c:
         both = read(e, source, c)
-        half = e.const(c.base.known >> 1) if c.base.known is not None else e.b.shr(
-            c.base, e.const(1)
+        half = (
+            e.const(c.base.known >> 1) if c.base.known is not None else e.b.shr(c.base, e.const(1))
         )
         for k, value in enumerate(inst.results):
             lane = shuffle(e, both, list(range(k, width, 2)))

@@ -1,0 +1,65 @@
+"""`tilewright explain`: run a script and report what each of its kernels did."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from typing import Any
+
+import click
+
+from tilewright.cli.run import check_file
+from tilewright.cli.script import run_program
+from tilewright.config import options
+from tilewright.instruments.explain import explaining
+from tilewright.instruments.hardware import Hardware, HardwareError, parse_hardware
+from tilewright.instruments.ledger import Ledger
+from tilewright.instruments.report import text
+from tilewright.instruments.report_json import as_json
+
+MINIMUM_WIDTH = 100
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--json", "wants_json", is_flag=True, help="One JSON document; see docs/json.md.")
+@click.option(
+    "--hardware",
+    metavar="NAME|SPEC",
+    help="Predict for this hardware: a name such as T4 or H200, or \"fp32=20e12,bandwidth=1e12\".",
+)
+@click.argument("target", metavar="FILE")
+@click.argument("args", nargs=-1, type=click.UNPROCESSED)
+def explain(wants_json: bool, hardware: str | None, target: str, args: tuple[str, ...]) -> None:
+    """Run a script as it is and report on every kernel that it launches.
+
+    Kernels run native with counters: each load and store site with its bytes, compile and run
+    times, and array operators beside the kernels. With --json what the script prints goes to the
+    standard error.
+    """
+    check_file(target)
+    machine = find_hardware(hardware)
+    ledger = Ledger()
+    status: Any = 0
+    where = contextlib.redirect_stdout(sys.stderr) if wants_json else contextlib.nullcontext()
+    with where, options(target="cpu"), explaining(ledger, target):
+        try:
+            with ledger:
+                run_program(target, None, args)
+        except SystemExit as stop:
+            status = stop.code
+    if wants_json:
+        click.echo(json.dumps(as_json(ledger, machine), indent=2))
+    else:
+        sys.stdout.flush()
+        click.echo(text(ledger, machine, console_width=MINIMUM_WIDTH), nl=False)
+    sys.exit(status)
+
+
+def find_hardware(text: str | None) -> Hardware | None:
+    if text is None:
+        return None
+    try:
+        return parse_hardware(text)
+    except HardwareError as error:
+        raise click.BadParameter(str(error), param_hint="--hardware") from error

@@ -1,0 +1,91 @@
+"""Run a program as `python` would, with Tilewright standing in for triton."""
+
+from __future__ import annotations
+
+import io
+import os
+import runpy
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType, TracebackType
+
+from tilewright import compat
+from tilewright.errors import InternalError, TilewrightError
+
+PACKAGE = str(Path(__file__).parents[1]) + os.sep
+STOPPED = 130  # what shells make of Ctrl-C
+
+
+def run_program(file: str | None, module: str | None, args: Sequence[str]) -> None:
+    """Run a file or a module as `__main__`.
+
+    Raises:
+        SystemExit: as the program does, or with 1 after an exception, which was printed.
+    """
+    compat.install()
+    try:
+        if module is not None:
+            run_module(module, args)
+        else:
+            run_file(file, args)
+    except SystemExit:
+        raise
+    except BaseException as error:
+        report(error)
+        sys.exit(STOPPED if isinstance(error, KeyboardInterrupt) else 1)
+
+
+def run_file(file: str, args: Sequence[str]) -> None:
+    with io.open_code(os.path.abspath(file)) as stream:
+        code = compile(stream.read(), file, "exec")
+    module = ModuleType("__main__")
+    module.__file__ = file
+    module.__dict__["__cached__"] = None
+    sys.modules["__main__"] = module
+    sys.argv = [file, *args]
+    sys.path[0] = os.path.dirname(os.path.realpath(file))
+    exec(code, module.__dict__)
+
+
+def run_module(name: str, args: Sequence[str]) -> None:
+    sys.argv = [name, *args]
+    sys.path[0] = os.getcwd()
+    runpy.run_module(name, run_name="__main__", alter_sys=True)
+
+
+def report(error: BaseException) -> None:
+    """Print a traceback as the program alone would have it."""
+    trace = after_start(error.__traceback__)
+    if isinstance(error, TilewrightError) and not isinstance(error, InternalError):
+        trace = without_end(trace)
+    error.__traceback__ = trace
+    sys.excepthook(type(error), error, trace)
+
+
+def is_ours(trace: TracebackType) -> bool:
+    file = trace.tb_frame.f_code.co_filename
+    return file.startswith((PACKAGE, "<launch of "))
+
+
+def after_start(trace: TracebackType | None) -> TracebackType | None:
+    """The traceback from the program's own first frame on."""
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not is_ours(trace) and file not in (runpy.__file__, "<frozen runpy>"):
+            return trace
+        trace = trace.tb_next
+    return None
+
+
+def without_end(trace: TracebackType | None) -> TracebackType | None:
+    """The traceback without the frames of Tilewright in which an error of the user's was found."""
+    last = None
+    here = trace
+    while here is not None:
+        if not is_ours(here):
+            last = here
+        here = here.tb_next
+    if last is not None:
+        last.tb_next = None
+    return trace

@@ -1,0 +1,1 @@
+"""NVIDIA GPUs: layouts of tiles over threads, and native code through PTX."""

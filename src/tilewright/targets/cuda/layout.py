@@ -1,0 +1,407 @@
+"""Layouts: which elements of a tile each register of each thread holds, as a linear map of bits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from tilewright.targets.cuda import f2
+
+LANE_BITS = 5
+
+
+def log2(n: int) -> int:
+    """The logarithm of a power of two."""
+    return n.bit_length() - 1
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Register r of lane l in warp w holds the element whose row-major index is the XOR of the
+    columns of the bits set in r, l and w.
+
+    A column is a pattern of index bits, the bits of the last dimension lowest. A column of zero
+    means that the bit makes no difference: the same element is held several times.
+    """
+
+    shape: tuple[int, ...]
+    register: tuple[int, ...]
+    lane: tuple[int, ...]
+    warp: tuple[int, ...]
+
+    # --- sizes
+
+    @property
+    def bits(self) -> int:
+        """How many bits an index into the tile has."""
+        return log2(prod(self.shape))
+
+    @property
+    def registers(self) -> int:
+        """Elements per thread."""
+        return 1 << len(self.register)
+
+    @property
+    def num_warps(self) -> int:
+        return 1 << len(self.warp)
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """Of all bits of a slot: registers lowest, then lanes, then warps."""
+        return self.register + self.lane + self.warp
+
+    @property
+    def thread(self) -> tuple[int, ...]:
+        """The columns of lanes and warps: a map of the thread's number in its program."""
+        return self.lane + self.warp
+
+    # --- where elements are
+
+    def index(self, register: int, lane: int = 0, warp: int = 0) -> int:
+        """The row-major index of the element held there."""
+        return (
+            f2.apply(self.register, register)
+            ^ f2.apply(self.lane, lane)
+            ^ f2.apply(self.warp, warp)
+        )
+
+    def split(self) -> tuple[list[int], tuple[int, ...], tuple[int, ...]]:
+        """Index = XOR of a constant of the register and of maps of lane and warp.
+
+        Gives (constant of each register, lane columns, warp columns). Where `is_additive`, the
+        XOR with the constants is an addition.
+        """
+        return [f2.apply(self.register, r) for r in range(self.registers)], self.lane, self.warp
+
+    @property
+    def is_additive(self) -> bool:
+        """Whether no index bit depends on both registers and threads."""
+        return union(self.register) & union(self.thread) == 0
+
+    def coords(self, index: int) -> tuple[int, ...]:
+        """The position along each dimension of an element."""
+        out = []
+        for n in reversed(self.shape):
+            out.append(index % n)
+            index //= n
+        return tuple(reversed(out))
+
+    def along(self, dim: int) -> Layout:
+        """Of the positions along one dimension only, slot by slot."""
+        first, count = self.span(dim)
+        return self.mapped((self.shape[dim],), lambda c: c >> first & (1 << count) - 1)
+
+    def span(self, dim: int) -> tuple[int, int]:
+        """The first index bit of a dimension, and how many there are."""
+        return log2(prod(self.shape[dim + 1 :])), log2(self.shape[dim])
+
+    @property
+    def is_surjective(self) -> bool:
+        """Whether every element is held somewhere."""
+        return f2.rank(self.columns) == self.bits
+
+    def registers_holding(self, constants: Iterable[int]) -> list[int]:
+        """The registers whose constants (see `split`) these are."""
+        return [f2.solve(self.register, c) for c in constants]
+
+    # --- copies
+
+    def free_bits(self) -> tuple[int, int, int]:
+        """Masks of the register, lane and warp bits that only tell copies of elements apart.
+
+        Each element has exactly one slot in which all these bits are 0: its owner.
+        """
+        lane = free(self.lane, ())
+        warp = free(self.warp, self.lane)
+        return free(self.register, self.thread), lane, warp
+
+    @property
+    def has_copies(self) -> bool:
+        return f2.rank(self.columns) < len(self.columns)
+
+    def compact(self) -> Layout:
+        """Without the registers whose elements other registers of the thread hold."""
+        return replace(self, register=tuple(f2.independent(self.register)))
+
+    # --- the same elements under other names
+
+    def mapped(self, shape: Sequence[int], change) -> Layout:
+        """Each column changed by a function."""
+        parts = (self.register, self.lane, self.warp)
+        return Layout(tuple(shape), *[tuple(map(change, part)) for part in parts])
+
+    def reshape(self, shape: Sequence[int]) -> Layout:
+        """Row-major order stays, so an index stays what it is."""
+        return replace(self, shape=tuple(shape))
+
+    def permute(self, order: Sequence[int]) -> Layout:
+        """Dimension d of the result is dimension order[d]; as `permute` the op."""
+        shape = tuple(self.shape[d] for d in order)
+        moves = list(zip(order, Layout(shape, (), (), ()).spans(), strict=True))
+
+        def change(column: int) -> int:
+            out = 0
+            for d, (to, count) in moves:
+                first, _ = self.span(d)
+                out |= (column >> first & (1 << count) - 1) << to
+            return out
+
+        return self.mapped(shape, change)
+
+    def spans(self) -> list[tuple[int, int]]:
+        return [self.span(d) for d in range(len(self.shape))]
+
+    def project(self, shape: Sequence[int]) -> Layout:
+        """Of a tile that was broadcast to this one from a shape that is 1 where it was repeated.
+
+        Register r holds the element that it is repeated from; `compact` drops the copies.
+        """
+        moves = [
+            (new, old)
+            for n, new, old in zip(
+                shape, Layout(tuple(shape), (), (), ()).spans(), self.spans(), strict=True
+            )
+            if n > 1
+        ]
+
+        def change(column: int) -> int:
+            return sum((column >> old & (1 << count) - 1) << new for (new, count), (old, _) in moves)
+
+        return self.mapped(shape, change)
+
+    def reduced(self, axis: int) -> Layout:
+        """Without a dimension: what is left of each slot's position, every copy kept."""
+        ones = tuple(1 if d == axis else n for d, n in enumerate(self.shape))
+        return self.project(ones).reshape(self.shape[:axis] + self.shape[axis + 1 :])
+
+    def broadcast(self, shape: Sequence[int]) -> Layout:
+        """Of the tile repeated along its dimensions of size 1, without any exchange.
+
+        Copies held by lanes and warps become the repeated elements; the rest are new registers.
+        """
+        wide = Layout(tuple(shape), (), (), ())
+        moves = list(zip(self.spans(), wide.spans(), self.shape, strict=True))
+
+        def change(column: int) -> int:
+            return sum(
+                (column >> old & (1 << count) - 1) << new for (old, count), (new, _), _ in moves
+            )
+
+        base = self.mapped(shape, change)
+        fresh = [
+            1 << first + k
+            for (_, (first, count), n) in reversed(moves)
+            if n == 1
+            for k in range(count)
+        ]
+        parts = [list(base.lane), list(base.warp), list(base.register)]
+        for part in parts:
+            for k, column in enumerate(part):
+                if column == 0 and fresh:
+                    part[k] = fresh.pop(0)
+        lane, warp, register = parts
+        return Layout(tuple(shape), (*register, *fresh), tuple(lane), tuple(warp))
+
+    def expand_dims(self, axis: int) -> Layout:
+        return self.reshape((*self.shape[:axis], 1, *self.shape[axis:]))
+
+    def join(self) -> Layout:
+        """Of two such tiles along a new last dimension: register bit 0 tells them apart."""
+        wide = self.mapped((*self.shape, 2), lambda c: c << 1)
+        return replace(wide, register=(1, *wide.register))
+
+    def halves_bit(self) -> int | None:
+        """The register bit that alone tells the halves along the last dimension apart, if any."""
+        mixed = [c for c in self.columns if c & 1]
+        return self.register.index(1) if mixed == [1] and 1 in self.register else None
+
+    def half(self) -> Layout:
+        """Of each half along the last dimension, where `halves_bit` is a register."""
+        bit = self.halves_bit()
+        rest = replace(self, register=self.register[:bit] + self.register[bit + 1 :])
+        return rest.mapped(self.shape[:-1], lambda c: c >> 1)
+
+    def cat(self) -> Layout:
+        """Of two such tiles one after the other: the last register bit tells them apart."""
+        shape = (2 * self.shape[0], *self.shape[1:])
+        return replace(self, shape=shape, register=(*self.register, 1 << self.bits))
+
+
+def union(columns: Iterable[int]) -> int:
+    """All bits that any of the columns has."""
+    out = 0
+    for column in columns:
+        out |= column
+    return out
+
+
+def free(columns: Sequence[int], over: Sequence[int]) -> int:
+    """A mask of the columns that the ones before them, and those of `over`, already span."""
+    pivots = f2.pivots_of(over)
+    mask = 0
+    for k, column in enumerate(columns):
+        rest, _ = f2.reduce(column, pivots)
+        if rest:
+            pivots.append((rest.bit_length() - 1, rest, 0))
+        else:
+            mask |= 1 << k
+    return mask
+
+
+class Supply:
+    """Index bits of a tile, handed out once each; where they run out, zeros."""
+
+    def __init__(self, bits: Iterable[int]):
+        self.columns = [1 << b for b in bits]
+
+    def take(self, count: int) -> tuple[int, ...]:
+        """The next ones, as many as asked for."""
+        out = self.columns[:count]
+        del self.columns[:count]
+        return (*out, *(0,) * (count - len(out)))
+
+    def take_most(self, count: int) -> tuple[int, ...]:
+        """The next ones, as many as there are."""
+        return self.take(min(count, len(self.columns)))
+
+
+def scalar(num_warps: int) -> Layout:
+    """Every thread holds the one element."""
+    return Layout((), (), (0,) * LANE_BITS, (0,) * log2(num_warps))
+
+
+def blocked(shape: Sequence[int], num_warps: int, order: Sequence[int] = (), vec: int = 1) -> Layout:
+    """`vec` neighbours a thread, then neighbouring lanes, then warps, then further registers.
+
+    Neighbours are taken along order[0] first, then order[1], ...; by default along the last
+    dimension first. A thread takes fewer than `vec` when there would be none for others.
+    """
+    shape = tuple(shape)
+    empty = Layout(shape, (), (), ())
+    order = tuple(order) or tuple(reversed(range(len(shape))))
+    spans = [empty.span(d) for d in order]
+    supply = Supply(first + k for first, count in spans for k in range(count))
+    warp_bits = log2(num_warps)
+    spare = max(0, empty.bits - LANE_BITS - warp_bits)
+    register = supply.take_most(min(log2(vec), spare))
+    lane = supply.take(LANE_BITS)
+    warp = supply.take(warp_bits)
+    return Layout(shape, (*register, *supply.columns), lane, warp)
+
+
+# --- what the tensor cores hold
+
+
+def matrix_bits(shape: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
+    """Columns of one bit each: of the rows, of the columns, of the batch, from the lowest."""
+    *batch, rows, columns = [log2(n) for n in shape]
+    bits = [1 << k for k in range(rows + columns + sum(batch))]
+    return bits[columns : columns + rows], bits[:columns], bits[columns + rows :]
+
+
+def cut(bits: list[int], first: int, count: int) -> list[int]:
+    """Take bits out of a list; zeros stand for what is not there."""
+    out = bits[first : first + count]
+    del bits[first : first + count]
+    return out + [0] * (count - len(out))
+
+
+def cut_top(bits: list[int], count: int, keep: int) -> list[int]:
+    """Take the highest bits out, leaving at least `keep`; zeros stand for what is not there."""
+    have = max(0, min(count, len(bits) - keep))
+    return cut(bits, len(bits) - have, have) + [0] * (count - have)
+
+
+def mma_accumulator(shape: Sequence[int], warps_m: int, warps_n: int = 1) -> Layout:
+    """The result of mma.sync m16n8 and of wgmma m64nN, tile after tile.
+
+    Rows 16 apart go to warps (four warps are a warpgroup of wgmma), then to registers; columns
+    go to registers, and in whole halves to the warps of `warps_n`. The register bits are
+    column 0, row 3, further columns, further rows, batch.
+    """
+    rows, columns, batch = matrix_bits(shape)
+    warp = cut(rows, 4, log2(warps_m)) + cut_top(columns, log2(warps_n), 3)
+    lane = cut(columns, 1, 2) + cut(rows, 0, 3)
+    register = cut(columns, 0, 1) + cut(rows, 0, 1) + columns + rows + batch
+    return Layout(tuple(shape), tuple(register), tuple(lane), tuple(warp))
+
+
+def mma_a(shape: Sequence[int], bits: int, warps_m: int, warps_n: int = 1) -> Layout:
+    """The left operand [M, K] of mma.sync, and of wgmma when it comes from registers.
+
+    Elements have `bits` bits, 32 at most. Register bits: those within a 32-bit register, row 3,
+    upper half of the instruction's K, further K, further rows, batch.
+    """
+    rows, inner, batch = matrix_bits(shape)
+    pack = log2(32 // bits)
+    warp = cut(rows, 4, log2(warps_m)) + [0] * log2(warps_n)
+    lane = cut(inner, pack, 2) + cut(rows, 0, 3)
+    register = cut(inner, 0, pack) + cut(rows, 0, 1) + inner + rows + batch
+    return Layout(tuple(shape), tuple(register), tuple(lane), tuple(warp))
+
+
+def mma_b(shape: Sequence[int], bits: int, warps_m: int, warps_n: int = 1) -> Layout:
+    """The right operand [K, N] of mma.sync.
+
+    Register bits: those of K within a 32-bit register, upper half of the instruction's K,
+    further K, further columns, batch.
+    """
+    inner, columns, batch = matrix_bits(shape)
+    pack = log2(32 // bits)
+    warp = [0] * log2(warps_m) + cut_top(columns, log2(warps_n), 3)
+    lane = cut(inner, pack, 2) + cut(columns, 0, 3)
+    register = cut(inner, 0, pack) + inner + columns + batch
+    return Layout(tuple(shape), tuple(register), tuple(lane), tuple(warp))
+
+
+# --- shared memory
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A tile in shared memory: the element offset is a linear map of the index bits."""
+
+    shape: tuple[int, ...]
+    columns: tuple[int, ...]  # of each index bit
+    bytes: int  # of one element
+
+    @property
+    def size(self) -> int:
+        """Bytes it takes."""
+        return self.bytes << union(self.columns).bit_length()
+
+    def offset(self, index: int) -> int:
+        """Where an element lies, in elements."""
+        return f2.apply(self.columns, index)
+
+    def under(self, layout: Layout) -> Layout:
+        """Of each slot of a layout the offset, in elements, instead of the index."""
+        bits = union(self.columns).bit_length()
+        return layout.mapped((1 << bits,), self.offset)
+
+
+def operand_tile(shape: Sequence[int], bytes: int, order: Sequence[int], width: int = 128) -> Shared:
+    """Panels of rows of `width` bytes along order[0], with the hardware's swizzle of that width.
+
+    The rows are along order[1]. Byte offset bits 7.. are added to bits 4.., as ldmatrix without
+    bank conflicts, wgmma descriptors and tensor maps have it. A tile narrower than `width` has
+    rows, and a swizzle, of its own width.
+    """
+    empty = Layout(tuple(shape), (), (), ())
+    first, *others = [empty.span(d) for d in order]
+    across = min(log2(width // bytes), first[1])
+    plain = [first[0] + k for k in range(across)]
+    plain += [start + k for start, count in others[:1] for k in range(count)]
+    plain += [first[0] + k for k in range(across, first[1])]
+    plain += [start + k for start, count in others[1:] for k in range(count)]
+    chunk = log2(16 // bytes)
+    swizzled = max(0, across - chunk)
+    columns = [0] * empty.bits
+    for to, bit in enumerate(plain):
+        column = 1 << to
+        above = to - (chunk + 3)
+        if 0 <= above < swizzled:
+            column |= 1 << chunk + above
+        columns[bit] = column
+    return Shared(tuple(shape), tuple(columns), bytes)
