@@ -9,8 +9,9 @@ from typing import Any
 from tilewright.eager.machine import Eager
 from tilewright.ir import types as t
 from tilewright.ir.op import emit, machine
-from tilewright.lang.arithmetic import cast, logical_and, truth
+from tilewright.lang.arithmetic import logical_and
 from tilewright.lang.builtin import builtin
+from tilewright.lang.conversion import cast, truth
 from tilewright.lang.meta import device_print, program_id
 from tilewright.lang.reductions import reduce_or
 from tilewright.lang.tensor import tensor

@@ -52,6 +52,8 @@ LAZY_PACKAGES = {"llvmlite", "torch", "cuda", "matplotlib", "cupy", "jinja2", "r
 LAZY_MODULES = {
     ("targets/base.py", "tilewright.targets.cpu"),
     ("targets/base.py", "tilewright.targets.cuda"),
+    # ... and a compiler when the disk cache has nothing.
+    ("targets/cpu/launch.py", "tilewright.targets.cpu.lower"),
 }
 
 FILE_LINES = 600

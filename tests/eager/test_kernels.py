@@ -178,6 +178,21 @@ def test_constants_stay_python_values():
     assert seen == [(4, 8)] and type(seen[0][0]) is int
 
 
+def test_lists_and_comprehensions_are_what_they_are_to_the_compiler():
+    @jit
+    def kernel(x_ptr, out_ptr, ROWS: tl.constexpr):
+        x = tl.load(x_ptr + tl.arange(0, 8)).reshape(ROWS, 8 // ROWS)
+        shape = [2] * 2
+        y = tl.reshape(x, x.shape[:1] + [2] + shape[1:])
+        parts = [tl.arange(0, 2 << i) for i in range(2)]
+        tl.store(out_ptr + tl.arange(0, 8), tl.ravel(y))
+        tl.store(out_ptr + 8 + parts[1], parts[1])
+
+    x, out = np.arange(8, dtype=np.int32), np.zeros(12, np.int32)
+    launch(kernel, (1,), x, out, 2)
+    assert out.tolist() == [*range(8), *range(4)]
+
+
 def test_a_tile_is_no_condition():
     @jit
     def kernel(out_ptr):

@@ -86,6 +86,13 @@ def test_a_view_may_reach_its_storage():
     assert out[0] == 2 + 7
 
 
+def test_arrays_of_unknown_size_are_not_checked():
+    x, y = np.arange(16, dtype=np.float32), np.zeros(16, np.float32)
+    names = {"x_ptr": buffer("x_ptr", x, low=0, high=(1 << 63) - 1), "y_ptr": buffer("y_ptr", y)}
+    run_kernel(copy_kernel, (1,), names | {"n": 12}, {"SHIFT": 2})
+    assert y.tolist() == [*range(2, 14), 0, 0, 0, 0]
+
+
 def test_read_only_arrays_are_not_written():
     x, y = np.ones(16, np.float32), np.zeros(16, np.float32)
     names = {"x_ptr": buffer("x_ptr", x), "y_ptr": buffer("y_ptr", y, writable=False)}

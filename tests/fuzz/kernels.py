@@ -290,7 +290,7 @@ class Generator:
         params = [test.add_param(kind) for kind in types]
         with self.b.inside(test):
             positive = self.b.emit(math.gt, params[0], self.number(0, ()))
-            self.b.emit(control.yield_, positive, *params)
+            self.b.emit(control.yield_, positive)
 
         def end(params: list[Value]) -> list[Value]:
             less = self.b.emit(math.sub, params[0], self.number(1, ()))

@@ -155,6 +155,17 @@ def test_scalars_join_and_split_into_scalars():
     check(w)
 
 
+def test_a_half_that_is_a_scalar_is_waited_for():
+    """What reads it does not join a nest that runs before the split."""
+    w = Writing()
+    x = w.tile(numbers((32,), t.float32), t.float32)
+    pair = w.emit(shape.flip, w.tile(numbers((2,), t.float32), t.float32), axis=0)
+    w.output(x)
+    _, second = w.emit(shape.split, pair)
+    w.output(w.emit(math.add, x, w.emit(shape.splat, second, shape=(32,))))
+    check(w)
+
+
 def test_pointers_move():
     w = Writing()
     data = np.arange(16, dtype=np.int32)

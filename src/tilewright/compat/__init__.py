@@ -48,6 +48,7 @@ MODULES = {
 ATTRIBUTES = ("compiler.compiler", "compiler.errors", "backends.compiler", "knobs", "tools")
 # Names that modules of ours have only for programs written for Triton.
 EXTRA = {
+    "tilewright": "tilewright.compat.package_names",
     "tilewright.runtime.kernel": "tilewright.compat.jit_names",
     "tilewright.runtime.autotune": "tilewright.compat.autotuner_names",
     "tilewright.runtime.cache": "tilewright.compat.cache_names",
@@ -146,7 +147,7 @@ def install() -> None:
 
 
 def uninstall() -> None:
-    """Let `import triton` mean what it did before; modules imported meanwhile keep what they have."""
+    """Let `import triton` mean what it did before; what was imported meanwhile stays."""
     if not is_installed():
         return
     sys.meta_path.remove(_finder)

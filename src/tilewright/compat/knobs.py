@@ -189,8 +189,8 @@ class nvidia_knobs(base_knobs):
 
 class amd_knobs(base_knobs):
     defaults = {
-        "use_buffer_ops": True, "dump_amdgcn": False, "libhip_path": None, "use_block_pingpong": None,
-        "use_async_copy": None, "scalarize_packed_fops": False,
+        "use_buffer_ops": True, "dump_amdgcn": False, "libhip_path": None,
+        "use_block_pingpong": None, "use_async_copy": None, "scalarize_packed_fops": False,
     }  # fmt: skip
 
 

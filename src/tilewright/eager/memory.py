@@ -63,7 +63,9 @@ class Memory:
         self.polls = 0  # atomic operations that changed nothing
 
     def add(self, buffer: Buffer) -> int:
-        """The pointer to the start of a buffer."""
+        """The pointer to the start of a buffer; a plain address where its end is not known."""
+        if buffer.high - buffer.low > MIDDLE:
+            return buffer.address
         self.buffers.append(buffer)
         return (len(self.buffers) << TAG_BITS) + MIDDLE
 

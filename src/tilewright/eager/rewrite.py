@@ -57,6 +57,7 @@ HELPERS = {
     "_carried": as_carried,
     "_merged": merged,
     "_run_time": tile_range(0),
+    "_known_range": range,
 }
 
 
@@ -121,8 +122,36 @@ class Rewriter(ast.NodeTransformer):
         """Scopes of their own cannot hold what is kept in between."""
         return node
 
-    visit_Lambda = visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = skip
-    visit_FunctionDef = skip
+    visit_Lambda = visit_FunctionDef = skip
+
+    def visit_comprehension_scope(self, node: ast.expr) -> ast.expr:
+        """A comprehension is written out by the compiler, with numbers known then."""
+        for part in node.generators:
+            if isinstance(part.iter, ast.Call) and getattr(part.iter.func, "id", "") == "range":
+                part.iter.func = ast.copy_location(
+                    ast.Name("_known_range", ast.Load()), part.iter.func
+                )
+                self.changed = True
+        return node
+
+    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_comprehension_scope
+
+    def as_tuple(self, node: ast.expr) -> ast.expr:
+        """A list display as a tuple, which it is to the compiler: `x.shape[:-1] + [2]`."""
+        if not isinstance(node, ast.List):
+            return node
+        self.changed = True
+        return ast.copy_location(ast.Tuple(node.elts, ast.Load()), node)
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        self.generic_visit(node)
+        node.left, node.right = self.as_tuple(node.left), self.as_tuple(node.right)
+        return node
+
+    def visit_Assign(self, node: ast.Assign) -> ast.stmt:
+        self.generic_visit(node)
+        node.value = self.as_tuple(node.value)
+        return node
 
     # --- statements
 

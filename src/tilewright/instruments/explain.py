@@ -13,6 +13,7 @@ import numpy as np
 from tilewright.instruments.ledger import Ledger
 from tilewright.instruments.traffic import ArgumentInfo, KernelRun, Site
 from tilewright.ir.types import DType
+from tilewright.passes import pipeline
 from tilewright.runtime import arrays
 from tilewright.runtime.closure import scan
 from tilewright.runtime.compile import Compilation
@@ -24,6 +25,7 @@ from tilewright.runtime.timing import measure
 REPEAT_SECONDS = 0.1
 MAX_REPEATS = 100
 MAP_LIMIT = 4 << 30  # bytes of maps of touched elements that a launch may take
+PASS_NAMES = frozenset(p.__name__ for p in pipeline.STANDARD)
 SITE_WORDS = 3  # elements, lanes masked off, address of the map
 
 
@@ -124,7 +126,7 @@ def examine(call: Call, entry: Entry, grid: Grid) -> KernelRun:
         programs=grid[0] * grid[1] * grid[2],
         arguments=[argument_info(call, name) for name in call.arguments],
         meta=meta_of(call),
-        compile_s={k: v for k, v in compilation.times.items() if k != "key"},
+        compile_s=stages(compilation.times),
         from_cache=compilation.from_cache,
         timing=timing,
         target=compilation.target,
@@ -132,6 +134,16 @@ def examine(call: Call, entry: Entry, grid: Grid) -> KernelRun:
         flops=counters.flops,
         minimum_bytes=counters.minimum(),
     )
+
+
+def stages(times: dict[str, float]) -> dict[str, float]:
+    """Compile times in seconds with all passes as one stage."""
+    out: dict[str, float] = {}
+    for name, seconds in times.items():
+        stage = "passes" if name in PASS_NAMES else name
+        out[stage] = out.get(stage, 0.0) + seconds
+    out.pop("key", None)
+    return out
 
 
 def timed(call: Call, entry: Entry, grid: Grid) -> RunTime:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -83,11 +83,26 @@ class Handle(Protocol):
 
 
 class Machine(Protocol):
-    """Something that makes ops happen: the IR builder records them, the eager machine runs them."""
+    """Something that makes ops happen: the frontend records them, the eager machine runs them."""
+
+    debug: bool  # whether `device_assert` checks
 
     def emit(self, op: Op, *operands: Handle, region: Any = None, **attrs: Any) -> Any: ...
 
-    def region(self, function: Callable, types: list[Type]) -> Any: ...
+    def region(self, function: Callable, types: list[Type]) -> Any:
+        """What `emit` takes as a region: the function of scalars of these types."""
+
+    def call(self, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Call a jit function."""
+
+    def concrete(self, handle: Handle, purpose: str) -> Any:
+        """The number or array that a value holds; an error where it is not known yet."""
+
+    def show(self, handle: Handle) -> str:
+        """A value as text."""
+
+    def iterate(self, *bounds: Any) -> Any:
+        """The numbers of a run-time loop: start, end and step are tensors."""
 
 
 _local = threading.local()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from math import prod
 
 MAX_ELEMENTS = 1 << 20  # Triton's own limit on the elements of one tile
@@ -193,6 +193,7 @@ class PointerDType(DType):
         return f"tl.pointer_type({self.element!r})"
 
 
+@cache
 def pointer_to(element: DType, const: bool = False) -> PointerDType:
     """The dtype of a pointer to `element`."""
     mark = "*k" if const else "*"

@@ -10,8 +10,9 @@ from tilewright.errors import want
 from tilewright.ir import types as t
 from tilewright.ir.op import emit
 from tilewright.ir.types import DType, Type
-from tilewright.lang.arithmetic import add, cast
+from tilewright.lang.arithmetic import add
 from tilewright.lang.constexpr import unwrap
+from tilewright.lang.conversion import cast
 from tilewright.lang.promote import as_python, constant, expand_to, is_number
 from tilewright.lang.tensor import tensor
 from tilewright.ops import shape as s

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from tilewright.ir.inst import Block, Value
 from tilewright.ir.types import Type
 from tilewright.lang import loops
-from tilewright.lang.arithmetic import truth
+from tilewright.lang.conversion import truth
+from tilewright.lang.expressions import text_of
 from tilewright.lang.outcome import FALL, Returned
 from tilewright.lang.source import reads
 from tilewright.lang.tensor import tensor
@@ -239,8 +240,9 @@ def conditional(f: Frontend, node: ast.IfExp) -> Any:
     other = side(f, lambda: f.expr(node.orelse))
     f.at(node)
     try:
-        merged = merge("the value", then.result, other.result)
+        merged = merge("", then.result, other.result)
     except Disagreement as error:
+        error.path = f"`{text_of(node)}`"
         raise f.error(f"the two sides disagree: {error.words()}", node) from None
     return emit_if(f, condition, then.block, other.block, [merged])[0]
 

@@ -9,7 +9,6 @@ from typing import Any
 from tilewright.errors import want
 from tilewright.ir import types as t
 from tilewright.ir.types import DType, Type
-from tilewright.lang.arithmetic import cast
 from tilewright.lang.block_pointer import (
     along,
     as_list,
@@ -24,6 +23,7 @@ from tilewright.lang.block_pointer import (
 )
 from tilewright.lang.builtin import builtin
 from tilewright.lang.constexpr import unwrap
+from tilewright.lang.conversion import cast
 from tilewright.lang.memory import masked_load, masked_store, update
 from tilewright.lang.promote import expand_to, to_tensor
 from tilewright.lang.tensor import tensor

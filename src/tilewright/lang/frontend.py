@@ -164,31 +164,31 @@ def build_kernel(
     source = jit.source
     params: list[Param] = []
     names: dict[str, Any] = {}
-    facts = facts or {}
-
-    def argument(name: str, kind: Any) -> Any:
-        if isinstance(kind, Type):
-            params.append(Param(name, kind, facts.get(name, 1)))
-            return tensor(frontend.builder.block.add_param(kind))
-        if isinstance(kind, tuple):
-            items = [argument(f"{name}.{i}", k) for i, k in enumerate(kind)]
-            return type(kind)(*items) if hasattr(kind, "_fields") else tuple(items)
-        return unwrap(kind)
-
+    body = frontend.builder.block
     for name in jit.arg_names:
         if name in types:
-            names[name] = argument(name, types[name])
+            names[name] = argument(name, types[name], facts or {}, params, body)
         elif name in constants:
             names[name] = unwrap(constants[name])
     loc = source.loc(source.node, jit.__name__)
     inline.fill_defaults(jit, names, loc)
     frontend.sources[inline.full_name(jit)] = source.text
     frontend.scope = Scope(jit.__name__, source, names, jit.fn)
-    body = frontend.builder.block
     with running(frontend), deep_recursion():
         run_kernel(frontend, source.node, loc)
     meta = {"name": jit.__name__, "globals": frontend.captured, "sources": frontend.sources}
     return Kernel(jit.__name__, params, body, loc, meta)
+
+
+def argument(name: str, kind: Any, facts: dict[str, int], params: list, body: Block) -> Any:
+    """What a parameter's name holds: a tensor, a constant, or a tuple of those."""
+    if isinstance(kind, Type):
+        params.append(Param(name, kind, facts.get(name, 1)))
+        return tensor(body.add_param(kind))
+    if isinstance(kind, tuple):
+        items = [argument(f"{name}.{i}", k, facts, params, body) for i, k in enumerate(kind)]
+        return type(kind)(*items) if hasattr(kind, "_fields") else tuple(items)
+    return unwrap(kind)
 
 
 def run_kernel(frontend: Frontend, node: ast.AST, loc: Loc) -> None:

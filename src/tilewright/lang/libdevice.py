@@ -9,27 +9,17 @@ from tilewright.errors import UnsupportedError
 from tilewright.ir import types as t
 from tilewright.lang import arithmetic as a
 from tilewright.lang import libdevice_bits as bits
+from tilewright.lang import libdevice_special as special
 from tilewright.lang.builtin import builtin
+from tilewright.lang.conversion import cast, cast_function
 from tilewright.lang.libdevice_bits import bits_of, named
+from tilewright.lang.libdevice_special import PI, copysign, in_double, isinf
 from tilewright.lang.promote import to_tensor
 from tilewright.lang.tensor import tensor
 from tilewright.ops import math as m
 
 LOG2_10 = 3.321928094887362347870319429489390175864831393024580612054756
 LOG10_E = 0.4342944819032518276511289189166050822943970058036665661144538
-PI = 3.141592653589793238462643383279502884
-SQRT_HALF = 0.7071067811865475244008443621048490392848359376884740365883398
-
-
-def in_double(function: Callable) -> Callable:
-    """The function of floats computed in fp64 and rounded to the dtype of its operands."""
-
-    def call(*xs: Any) -> tensor:
-        xs = a.tensors_together(*xs)
-        dtype = xs[0].dtype
-        return a.cast(function(*[a.cast(x, t.float64) for x in xs]), dtype)
-
-    return named(call, function.__name__, function.__doc__)
 
 
 # --- functions that are ops
@@ -60,12 +50,6 @@ def isnan(x: Any) -> tensor:
 
 
 @builtin
-def isinf(x: Any) -> tensor:
-    """Whether it is infinite."""
-    return m.abs(x) == float("inf")
-
-
-@builtin
 def finitef(x: Any) -> tensor:
     """Whether it is neither infinite nor NaN."""
     return m.abs(x) < float("inf")
@@ -78,16 +62,7 @@ isfinited = finitef
 def signbit(x: Any) -> tensor:
     """1 where the sign bit is set, else 0."""
     x = to_tensor(x)
-    return a.cast(bits_of(x) >> (x.dtype.bits - 1), t.int32)
-
-
-@builtin
-def copysign(x: Any, y: Any) -> tensor:
-    """x with the sign of y."""
-    x, y = a.tensors_together(x, y)
-    sign = 1 << (x.dtype.bits - 1)
-    both = (bits_of(x) & (sign - 1)) | (bits_of(y) & sign)
-    return a.cast_function(both, x.dtype, bitcast=True)
+    return cast(bits_of(x) >> (x.dtype.bits - 1), t.int32)
 
 
 @builtin
@@ -96,8 +71,8 @@ def nextafter(x: Any, y: Any) -> tensor:
     x, y = a.tensors_together(x, y)
     whole = bits_of(x, signed=True)
     away = (y > x) == (x > 0)
-    moved = a.cast_function(a.where(away, whole + 1, whole - 1), x.dtype, bitcast=True)
-    smallest = a.cast_function(bits_of(x, signed=True) * 0 + 1, x.dtype, bitcast=True)
+    moved = cast_function(a.where(away, whole + 1, whole - 1), x.dtype, bitcast=True)
+    smallest = cast_function(bits_of(x, signed=True) * 0 + 1, x.dtype, bitcast=True)
     out = a.where(x == 0, copysign(smallest, y), moved)
     out = a.where(x == y, y, out)
     return a.where((x != x) | (y != y), x + y, out)
@@ -105,19 +80,19 @@ def nextafter(x: Any, y: Any) -> tensor:
 
 def power_of_two(n: tensor) -> tensor:
     """2 ** n in fp64, for n from -1022 to 1023."""
-    return a.cast_function((a.cast(n, t.int64) + 1023) << 52, t.float64, bitcast=True)
+    return cast_function((cast(n, t.int64) + 1023) << 52, t.float64, bitcast=True)
 
 
 @builtin
 def ldexp(x: Any, n: Any) -> tensor:
     """x * 2 ** n."""
     x, n = to_tensor(x), to_tensor(n)
-    wide = a.cast(x, t.float64)
-    rest = a.maximum(a.minimum(a.cast(n, t.int32), 2200), -2200)
+    wide = cast(x, t.float64)
+    rest = a.maximum(a.minimum(cast(n, t.int32), 2200), -2200)
     for _ in range(3):
         step = a.maximum(a.minimum(rest, 1000), -1000)
         wide, rest = wide * power_of_two(step), rest - step
-    return a.cast(wide, x.dtype)
+    return cast(wide, x.dtype)
 
 
 scalbn = ldexp
@@ -125,10 +100,10 @@ scalbn = ldexp
 
 def exponent(x: tensor) -> tensor:
     """The exponent of a number that is not 0 and finite, as int64."""
-    wide = m.abs(a.cast(x, t.float64))
+    wide = m.abs(cast(x, t.float64))
     small = wide < 2.0**-1000
     scaled = a.where(small, wide * 2.0**100, wide)
-    found = a.cast(bits_of(scaled) >> 52, t.int64) - 1023
+    found = cast(bits_of(scaled) >> 52, t.int64) - 1023
     return a.where(small, found - 100, found)
 
 
@@ -136,7 +111,7 @@ def exponent(x: tensor) -> tensor:
 def ilogb(x: Any) -> tensor:
     """The exponent as an integer."""
     x = to_tensor(x)
-    out = a.cast(exponent(x), t.int32)
+    out = cast(exponent(x), t.int32)
     out = a.where(x == 0, -(2**31), out)
     return a.where(finitef(x), out, a.where(isnan(x), -(2**31), 2**31 - 1))
 
@@ -145,7 +120,7 @@ def ilogb(x: Any) -> tensor:
 def logb(x: Any) -> tensor:
     """The exponent as a float."""
     x = to_tensor(x)
-    out = a.where(x == 0, -float("inf"), a.cast(exponent(x), x.dtype))
+    out = a.where(x == 0, -float("inf"), cast(exponent(x), x.dtype))
     return a.where(finitef(x), out, x * x)
 
 
@@ -164,13 +139,13 @@ def round(x: Any) -> tensor:
 @builtin
 def llround(x: Any) -> tensor:
     """The nearest integer, ties away from zero, as int64."""
-    return a.cast(round(x), t.int64)
+    return cast(round(x), t.int64)
 
 
 @builtin
 def llrint(x: Any) -> tensor:
     """The nearest integer, ties to even, as int64."""
-    return a.cast(m.rint(x), t.int64)
+    return cast(m.rint(x), t.int64)
 
 
 @builtin
@@ -208,7 +183,7 @@ def saturatef(x: Any) -> tensor:
 def pow(x: Any, y: Any) -> tensor:
     """x ** y; y may be an integer."""
     x, y = to_tensor(x), to_tensor(y)
-    return m.pow(x, a.cast(y, x.dtype) if y.dtype.is_integer else y)
+    return m.pow(x, cast(y, x.dtype) if y.dtype.is_integer else y)
 
 
 fast_powf = pow
@@ -298,9 +273,7 @@ def rnorm4d(x, y, z, w):
 @in_double
 def sinpi(x):
     """sin(pi * x)."""
-    turn = x - 2 * m.rint(x * 0.5)
-    folded = a.where(m.abs(turn) > 0.5, copysign(1.0, turn) - turn, turn)
-    return m.sin(folded * PI)
+    return special.sine_of_pi(x)
 
 
 @in_double
@@ -310,114 +283,12 @@ def cospi(x):
     return m.sin((0.5 - turn) * PI)
 
 
-# --- special functions
+# --- special functions, integers, bits, conversions
 
-
-@in_double
-def normcdf(x):
-    """The normal distribution function."""
-    return 0.5 * m.erfc(-x * SQRT_HALF)
-
-
-def inverse_normal(p: tensor) -> tensor:
-    """Where the normal distribution function is p (fp64, from 0 to 1): a start and Halley steps."""
-    q = a.where(p < 0.5, p, 1 - p)
-    tail = m.sqrt(-2.0 * m.log(q))
-    top = (0.010328 * tail + 0.802853) * tail + 2.515517
-    bottom = ((0.001308 * tail + 0.189269) * tail + 1.432788) * tail + 1.0
-    x = top / bottom - tail
-    for _ in range(3):
-        off = 0.5 * m.erfc(-x * SQRT_HALF) - q
-        step = off * 2.5066282746310002 * m.exp(0.5 * x * x)
-        x = x - step / (1 + 0.5 * x * step)
-    x = a.where(p < 0.5, x, -x)
-    x = a.where(p == 0.5, 0.0, x)
-    x = a.where(p == 0, -float("inf"), a.where(p == 1, float("inf"), x))
-    return a.where((p < 0) | (p > 1) | (p != p), float("nan"), x)
-
-
-@in_double
-def normcdfinv(x):
-    """The inverse of normcdf."""
-    return inverse_normal(x)
-
-
-@in_double
-def erfcinv(x):
-    """The inverse of erfc."""
-    return -inverse_normal(0.5 * x) * SQRT_HALF
-
-
-@in_double
-def erfinv(x):
-    """The inverse of erf."""
-    size = m.abs(x)
-    y = -inverse_normal(0.5 * (1 - size)) * SQRT_HALF
-    # Near 0 the difference from 1 has lost digits that two steps on erf itself bring back.
-    for _ in range(2):
-        step = (m.erf(y) - size) * 0.8862269254527580137 * m.exp(y * y)
-        y = a.where(size < 0.7, y - step / (1 + y * step), y)
-    return copysign(y, x)
-
-
-@in_double
-def erfcx(x):
-    """exp(x * x) * erfc(x)."""
-    inverse = 1 / (x * x)
-    series = 1 - 0.5 * inverse * (1 - 1.5 * inverse * (1 - 2.5 * inverse * (1 - 3.5 * inverse)))
-    far = 0.5641895835477562869 / x * series
-    return a.where(x > 25.0, far, m.exp(a.minimum(x, 25.0) * a.minimum(x, 25.0)) * m.erfc(x))
-
-
-LANCZOS = (
-    0.99999999999980993227684700473478, 676.520368121885098567009190444019,
-    -1259.13921672240287047156078755283, 771.3234287776530788486528258894,
-    -176.61502916214059906584551354, 12.507343278686904814458936853,
-    -0.13857109526572011689554707, 9.984369578019570859563e-6, 1.50563273514931155834e-7,
+erfcinv, erfcx, erfinv, normcdf, normcdfinv = (
+    special.erfcinv, special.erfcx, special.erfinv, special.normcdf, special.normcdfinv,
 )  # fmt: skip
-
-
-def log_gamma(x: tensor) -> tensor:
-    """log(gamma(x)) for x >= 0.5."""
-    x = x - 1
-    total = LANCZOS[0]
-    for i, factor in enumerate(LANCZOS[1:], 1):
-        total = factor / (x + i) + total
-    base = x + 7.5
-    return 0.91893853320467274178 + (x + 0.5) * m.log(base) - base + m.log(total)
-
-
-def sine_of_pi(x: tensor) -> tensor:
-    """sin(pi * x)."""
-    turn = x - 2 * m.rint(x * 0.5)
-    folded = a.where(m.abs(turn) > 0.5, copysign(1.0, turn) - turn, turn)
-    return m.sin(folded * PI)
-
-
-@in_double
-def lgamma(x):
-    """log(|gamma(x)|)."""
-    reflected = log_gamma(a.maximum(1 - x, 0.5))
-    below = m.log(PI / m.abs(sine_of_pi(x))) - reflected
-    out = a.where(x < 0.5, below, log_gamma(a.maximum(x, 0.5)))
-    pole = (x <= 0) & (m.floor(x) == x)
-    out = a.where(pole | isinf(x), float("inf"), out)
-    return a.where(x != x, x, out)
-
-
-@in_double
-def tgamma(x):
-    """gamma(x)."""
-    above = m.exp(log_gamma(a.maximum(x, 0.5)))
-    below = PI / (sine_of_pi(x) * m.exp(log_gamma(a.maximum(1 - x, 0.5))))
-    out = a.where(x < 0.5, below, above)
-    out = a.where(x == 0, copysign(float("inf"), x), out)
-    pole = (x < 0) & (m.floor(x) == x)
-    out = a.where(pole, float("nan"), a.where(x == float("inf"), x, out))
-    return a.where(x != x, x, out)
-
-
-# --- integers, bits, conversions
+lgamma, tgamma = special.lgamma, special.tgamma
 
 brev, byte_perm, clz, ffs, hadd, mul24 = (
     bits.brev, bits.byte_perm, bits.clz, bits.ffs, bits.hadd, bits.mul24,
@@ -451,6 +322,6 @@ for _name in (*DIRECTED, *BESSEL):
 HELPERS = {
     "annotations", "Callable", "Any", "UnsupportedError", "t", "a", "bits", "builtin", "bits_of",
     "named", "to_tensor", "tensor", "m", "in_double", "missing", "length", "power_of_two",
-    "exponent", "inverse_normal", "log_gamma", "sine_of_pi",
+    "exponent", "special", "cast", "cast_function",
 }  # fmt: skip
 __all__ = [n for n in globals() if n not in HELPERS and n[0] != "_" and not n.isupper()]

@@ -10,6 +10,7 @@ from tilewright.ir import types as t
 from tilewright.ir.types import DType
 from tilewright.lang import arithmetic as a
 from tilewright.lang.builtin import builtin
+from tilewright.lang.conversion import cast, cast_function
 from tilewright.lang.promote import to_tensor
 from tilewright.lang.tensor import tensor
 from tilewright.ops import math as m
@@ -18,7 +19,7 @@ from tilewright.ops import math as m
 def bits_of(x: tensor, signed: bool = False) -> tensor:
     """The bits of a number as an integer of its width."""
     name = f"{'' if signed else 'u'}int{x.dtype.bits}"
-    return a.cast_function(x, t.BY_NAME[name], bitcast=True)
+    return cast_function(x, t.BY_NAME[name], bitcast=True)
 
 
 def integer(x: Any, *dtypes: DType) -> tensor:
@@ -41,7 +42,7 @@ def popc(x: Any) -> tensor:
     x = bits_of(integer(x))
     for n, mask in masks(x.dtype.bits):
         x = (x & mask) + ((x >> n) & mask)
-    return a.cast(x, t.int32)
+    return cast(x, t.int32)
 
 
 @builtin
@@ -67,21 +68,21 @@ def brev(x: Any) -> tensor:
     x = bits_of(integer(x))
     for n, mask in masks(x.dtype.bits):
         x = ((x & mask) << n) | ((x >> n) & mask)
-    return a.cast_function(x, dtype, bitcast=True)
+    return cast_function(x, dtype, bitcast=True)
 
 
 @builtin
 def byte_perm(x: Any, y: Any, selector: Any) -> tensor:
     """Four bytes out of the eight of x and y, each chosen by three bits of the selector."""
-    low, high = (a.cast(bits_of(integer(v, t.int32, t.uint32)), t.uint64) for v in (x, y))
+    low, high = (cast(bits_of(integer(v, t.int32, t.uint32)), t.uint64) for v in (x, y))
     both = low | (high << 32)
-    selector = a.cast(bits_of(to_tensor(selector)), t.uint64)
+    selector = cast(bits_of(to_tensor(selector)), t.uint64)
     out = None
     for i in range(4):
         shift = ((selector >> (4 * i)) & 7) * 8
         byte = ((both >> shift) & 0xFF) << (8 * i)
         out = byte if out is None else out | byte
-    return a.cast(out, t.int32)
+    return cast(out, t.int32)
 
 
 @builtin
@@ -106,7 +107,7 @@ def sad(x: Any, y: Any, z: Any) -> tensor:
     """|x - y| + z."""
     x, y = a.tensors_together(integer(x, t.int32, t.uint32), integer(y, t.int32, t.uint32))
     distance = a.where(x > y, x - y, y - x)
-    return distance + a.cast(to_tensor(z), x.dtype)
+    return distance + cast(to_tensor(z), x.dtype)
 
 
 @builtin
@@ -148,7 +149,7 @@ def conversion(source: DType, target: DType, rounding: Callable | None) -> Calla
     def convert(x: Any) -> tensor:
         x = to_tensor(x)
         want(x.dtype is source, f"needs {source}, got {x.handle.type}")
-        return a.cast(x if rounding is None else rounding(x), target)
+        return cast(x if rounding is None else rounding(x), target)
 
     return convert
 
@@ -157,7 +158,7 @@ def reinterpretation(source: DType, target: DType) -> Callable:
     def convert(x: Any) -> tensor:
         x = to_tensor(x)
         want(x.dtype.bits == source.bits, f"needs {source}, got {x.handle.type}")
-        return a.cast_function(x, target, bitcast=True)
+        return cast_function(x, target, bitcast=True)
 
     return convert
 
@@ -188,17 +189,17 @@ def conversions() -> dict[str, Callable]:
 @builtin
 def hiloint2double(high: Any, low: Any) -> tensor:
     """The double with these two halves."""
-    high, low = (a.cast(bits_of(integer(v, t.int32, t.uint32)), t.uint64) for v in (high, low))
-    return a.cast_function((high << 32) | low, t.float64, bitcast=True)
+    high, low = (cast(bits_of(integer(v, t.int32, t.uint32)), t.uint64) for v in (high, low))
+    return cast_function((high << 32) | low, t.float64, bitcast=True)
 
 
 @builtin
 def double2loint(x: Any) -> tensor:
     """The lower half of a double's bits."""
-    return a.cast(bits_of(to_tensor(x)), t.int32)
+    return cast(bits_of(to_tensor(x)), t.int32)
 
 
 @builtin
 def double2hiint(x: Any) -> tensor:
     """The upper half of a double's bits."""
-    return a.cast(bits_of(to_tensor(x)) >> 32, t.int32)
+    return cast(bits_of(to_tensor(x)) >> 32, t.int32)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from tilewright.errors import CompileError
 from tilewright.ir.inst import Block
 from tilewright.lang import meta
-from tilewright.lang.arithmetic import truth
 from tilewright.lang.assigned import assigned_names
 from tilewright.lang.carried import Carried, TypeChange, drop_unchanged, finish
+from tilewright.lang.conversion import truth
 from tilewright.lang.expressions import iterate, text_of
 from tilewright.lang.outcome import BREAK, CONTINUE, FALL, Mark
 from tilewright.lang.statements import store
@@ -114,20 +114,7 @@ def count(f: Frontend, node: ast.For, subject: meta.range) -> None:
             f"a loop over range counts with one name, got `{text_of(node.target)}`", node.target
         )
     f.at(node.iter)
-    bounds = (subject.start, subject.end, subject.step)
-    if not all(is_count(x) for x in bounds):
-        raise f.error(
-            f"a loop counts in integers, got {describe(bounds)}; divide with //, or cast with "
-            ".to(tl.int32)",
-            node.iter,
-        )
-    backwards = isinstance(subject.step, int) and subject.step < 0
-    if isinstance(subject.step, int) and subject.step == 0:
-        raise f.error("the step of a loop cannot be 0", node.iter)
-    if backwards:
-        low, high, step = meta.loop_bounds(subject.end, subject.start, -subject.step)
-    else:
-        low, high, step = meta.loop_bounds(subject.start, subject.end, subject.step)
+    low, high, step, backwards = bounds_of(f, node, subject)
     loop = Loop("for", f.scope.loc(node).line, True, f.regions + 1)
 
     def turn(carried: Carried) -> tuple[Block, list[Any]]:
@@ -152,6 +139,23 @@ def count(f: Frontend, node: ast.For, subject: meta.range) -> None:
     kept = [x for i, x in enumerate(initial) if i not in same]
     results = f.emit(for_, low.handle, high.handle, step.handle, *kept, region=block, **hints)
     finish(f, carried, results, same)
+
+
+def bounds_of(f: Frontend, node: ast.For, subject: meta.range) -> tuple:
+    """Bounds and step to count up with, and whether the loop means to count down."""
+    bounds = (subject.start, subject.end, subject.step)
+    if not all(is_count(x) for x in bounds):
+        raise f.error(
+            f"a loop counts in integers, got {describe(bounds)}; divide with //, or cast with "
+            ".to(tl.int32)",
+            node.iter,
+        )
+    start, end, step = bounds
+    if not isinstance(step, int) or step > 0:
+        return *meta.loop_bounds(start, end, step), False
+    if step == 0:
+        raise f.error("the step of a loop cannot be 0", node.iter)
+    return *meta.loop_bounds(end, start, -step), True
 
 
 def is_count(x: Any) -> bool:

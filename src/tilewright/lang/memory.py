@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.errors import want
+from tilewright.errors import TypeRuleError, want
 from tilewright.ir import types as t
 from tilewright.ir.op import emit
 from tilewright.ir.types import Type
-from tilewright.lang.arithmetic import number_in
 from tilewright.lang.block_pointer import block_pointer, make_block_pointer
 from tilewright.lang.builtin import builtin
+from tilewright.lang.conversion import number_in
 from tilewright.lang.promote import as_python, constant, expand_to, is_number
 from tilewright.lang.tensor import method, tensor
 from tilewright.ops import atomic, memory
@@ -21,10 +21,10 @@ EVICTIONS = ("", "evict_first", "evict_last", "evict_normal")
 
 
 def check_pointer(pointer: Any, what: str) -> tensor:
-    want(
-        isinstance(pointer, tensor) and pointer.dtype.is_pointer,
-        f"{what} needs pointers, got {describe(pointer)}; pass an array and add offsets to it",
-    )
+    if not isinstance(pointer, tensor) or not pointer.dtype.is_pointer:
+        raise TypeRuleError(
+            f"{what} needs pointers, got {describe(pointer)}; pass an array and add offsets to it"
+        )
     return pointer
 
 
@@ -34,14 +34,13 @@ def describe(value: Any) -> str:
 
 def spread(x: tensor, pointer: tensor, what: str) -> tensor:
     """The mask, value or `other` of an access in the shape of its pointers."""
-    shape = pointer.shape
-    fits = len(x.shape) in (0, len(shape)) and all(
-        n in (1, size) for n, size in zip(x.shape, shape)
-    )
-    want(
-        fits,
-        f"the {what} {x.handle.type} does not broadcast to the pointers {pointer.handle.type}",
-    )
+    own, shape = x.shape, pointer.shape
+    if own == shape:
+        return x
+    if len(own) not in (0, len(shape)) or any(n not in (1, m) for n, m in zip(own, shape)):
+        raise TypeRuleError(
+            f"the {what} {x.handle.type} does not broadcast to the pointers {pointer.handle.type}"
+        )
     return expand_to(x, shape)
 
 
@@ -52,15 +51,15 @@ def read_mask(mask: Any, pointer: tensor) -> tensor | bool:
         return True
     if is_number(mask):
         return bool(mask)
-    want(
-        isinstance(mask, tensor) and mask.dtype is t.int1,
-        f"the mask must be boolean, got {describe(mask)}; write a comparison",
-    )
+    if not isinstance(mask, tensor) or mask.dtype is not t.int1:
+        raise TypeRuleError(f"the mask must be boolean, got {describe(mask)}; write a comparison")
     return spread(mask, pointer, "mask")
 
 
 def hints(cache: str, evict: str, caches: tuple[str, ...], volatile: bool = False) -> dict:
     """The attributes of an access that steer caches, as far as they are given."""
+    if not (cache or evict or volatile):
+        return {}
     want(cache in caches, f"no cache_modifier {cache!r}; one of {caches}")
     want(evict in EVICTIONS, f"no eviction_policy {evict!r}; one of {EVICTIONS}")
     found = {"cache": cache, "evict": evict, "volatile": bool(volatile)}

@@ -8,9 +8,9 @@ from typing import Any
 
 from tilewright.errors import CompileTimeAssertionFailure, want
 from tilewright.ir.op import emit, machine
-from tilewright.lang.arithmetic import cast, truth
 from tilewright.lang.builtin import builtin, public
 from tilewright.lang.constexpr import unwrap
+from tilewright.lang.conversion import cast, truth
 from tilewright.lang.promote import integer_promotion, same_shape, to_tensor
 from tilewright.lang.tensor import tensor
 from tilewright.ops import debug, program

@@ -10,6 +10,7 @@ from tilewright.ir.op import emit
 from tilewright.ir.types import DType, Type
 from tilewright.lang import arithmetic as a
 from tilewright.lang.builtin import builtin, public
+from tilewright.lang.conversion import as_dtype, cast_function
 from tilewright.lang.promote import cast_to, constant, expand_to, to_tensor
 from tilewright.lang.shapes import expand_dims, interleave, reshape, trans
 from tilewright.lang.tensor import method, tensor
@@ -64,7 +65,7 @@ def dot(
         f"dot needs matrices, got {x.handle.type} and {y.handle.type}",
     )
     if acc is None:
-        dtype = result_dtype(x.dtype, a.as_dtype(out_dtype))
+        dtype = result_dtype(x.dtype, as_dtype(out_dtype))
         acc = constant(0, Type(dtype, (*x.shape[:-1], y.shape[-1])))
     return tensor(emit(d.dot, x.handle, y.handle, to_tensor(acc).handle, **attrs))
 
@@ -105,7 +106,7 @@ def decode(x: Any, form: str, axis: int) -> tensor:
             x.dtype.kind == "uint" and x.dtype.bits == held.bits,
             f"{form} is held in {held} or uint{held.bits}, got {x.handle.type}",
         )
-        x = a.cast_function(x, held, bitcast=True)
+        x = cast_function(x, held, bitcast=True)
     return cast_to(x, t.float32)
 
 
@@ -122,7 +123,7 @@ def scale_up(x: tensor, scale: Any) -> tensor:
     )
     code = cast_to(scale, t.int32)
     bits = a.where(code == 255, 0x7FC00000, a.where(code == 0, 1 << 22, code << 23))
-    factor = expand_dims(a.cast_function(bits, t.float32, bitcast=True), -1)
+    factor = expand_dims(cast_function(bits, t.float32, bitcast=True), -1)
     return x * reshape(expand_to(factor, (*scale.shape, group)), x.shape)
 
 
@@ -141,7 +142,7 @@ def dot_scaled(
     out_dtype: Any = t.float32,
 ) -> tensor:
     """Matrix product of tiles in microscaling formats, computed in fp32."""
-    want(a.as_dtype(out_dtype) is t.float32, "dot_scaled gives float32 only")
+    want(as_dtype(out_dtype) is t.float32, "dot_scaled gives float32 only")
     rank = len(to_tensor(lhs).shape)
     last, before = rank - 1, rank - 2
     x = decode(lhs, lhs_format, last if lhs_k_pack else before)

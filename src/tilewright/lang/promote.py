@@ -152,6 +152,8 @@ def same_dtype(x: Any, y: Any, division: bool = False) -> tuple[tensor, tensor]:
 
 def common_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """The shape to which all broadcast, dimensions aligned at the end."""
+    if all(shape == shapes[0] for shape in shapes):
+        return shapes[0]
     rank = max(len(shape) for shape in shapes)
     padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
     out = []

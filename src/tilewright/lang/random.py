@@ -8,6 +8,7 @@ from tilewright.errors import want
 from tilewright.ir import types as t
 from tilewright.lang import arithmetic as a
 from tilewright.lang.builtin import builtin
+from tilewright.lang.conversion import cast, cast_function
 from tilewright.lang.promote import constant, to_tensor
 from tilewright.lang.shapes import full
 from tilewright.lang.tensor import tensor
@@ -51,17 +52,17 @@ def philox(
     """Philox on the counters c with an integer seed as key."""
     seed = to_tensor(seed)
     want(seed.dtype.is_integer, f"the seed must be an integer, got {seed.handle.type}")
-    seed = a.cast(seed, t.uint64)
+    seed = cast(seed, t.uint64)
     counters = [to_tensor(c) for c in (c0, c1, c2, c3)]
     bits = counters[0].dtype.bits
     want(bits in (32, 64), f"the counters must have 32 or 64 bits, got {counters[0].dtype}")
     if bits == 32:
         dtype = t.uint32
-        low, high = a.cast(seed & 0xFFFFFFFF, dtype), a.cast(seed >> 32, dtype)
+        low, high = cast(seed & 0xFFFFFFFF, dtype), cast(seed >> 32, dtype)
     else:
         dtype = t.uint64
         low, high = seed, full((1,), 0, dtype)
-    counters = [a.cast_function(c, dtype, bitcast=True) for c in counters]
+    counters = [cast_function(c, dtype, bitcast=True) for c in counters]
     return philox_impl(*counters, low, high, n_rounds)
 
 
@@ -69,9 +70,9 @@ def philox(
 def randint4x(seed: Any, offset: Any, n_rounds: int = N_ROUNDS_DEFAULT) -> tuple[tensor, ...]:
     """Four tiles of random uint32 that depend on the seed and the offset only."""
     offset = to_tensor(offset)
-    low = a.cast(offset, t.uint32)
+    low = cast(offset, t.uint32)
     zero = low * 0
-    high = a.cast(offset >> 32, t.uint32) if offset.dtype.bits > 32 else zero
+    high = cast(offset >> 32, t.uint32) if offset.dtype.bits > 32 else zero
     return philox(seed, low, high, zero, zero, n_rounds)
 
 
@@ -90,7 +91,7 @@ def uint_to_uniform_float(x: Any) -> tensor:
         f"needs integers of 32 or 64 bits, got {x.handle.type}",
     )
     signed = t.int32 if x.dtype.bits == 32 else t.int64
-    x = a.cast_function(x, signed, bitcast=True)
+    x = cast_function(x, signed, bitcast=True)
     return a.where(x < 0, -x - 1, x) * SCALES[signed]
 
 

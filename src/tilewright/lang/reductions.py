@@ -11,6 +11,7 @@ from tilewright.ir.op import emit, machine
 from tilewright.ir.types import DType, Type
 from tilewright.lang import arithmetic as a
 from tilewright.lang.builtin import builtin, public
+from tilewright.lang.conversion import as_dtype, cast, truth
 from tilewright.lang.promote import cast_to, to_tensor
 from tilewright.lang.shapes import arange, expand_dims, gather, ravel, reshape, wrap_axis
 from tilewright.lang.tensor import method, tensor
@@ -86,7 +87,7 @@ def sum_dtype(dtype: DType) -> DType:
 
 def widened(input: Any, dtype: Any) -> tensor:
     x = to_tensor(input)
-    return a.cast(x, sum_dtype(x.dtype) if dtype is None else a.as_dtype(dtype))
+    return cast(x, sum_dtype(x.dtype) if dtype is None else as_dtype(dtype))
 
 
 @method("sum")
@@ -323,7 +324,7 @@ def histogram(input: Any, num_bins: int, mask: Any = None) -> tensor:
     x = to_tensor(input)
     operands = [x.handle]
     if mask is not None:
-        operands.append(a.expand_to(a.truth(mask), x.shape).handle)
+        operands.append(a.expand_to(truth(mask), x.shape).handle)
     return tensor(emit(r.histogram, *operands, bins=num_bins))
 
 

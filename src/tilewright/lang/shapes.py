@@ -8,9 +8,10 @@ from typing import Any
 from tilewright.errors import TypeRuleError, want
 from tilewright.ir.op import emit
 from tilewright.ir.types import Type
-from tilewright.lang.arithmetic import as_dtype, cast, minimum, number_in
+from tilewright.lang.arithmetic import minimum
 from tilewright.lang.builtin import builtin, public
 from tilewright.lang.constexpr import unwrap
+from tilewright.lang.conversion import as_dtype, cast, number_in
 from tilewright.lang.promote import (
     as_python,
     constant,

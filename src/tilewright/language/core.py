@@ -26,11 +26,11 @@ from tilewright.ir.types import (
     void,
 )
 from tilewright.lang.arithmetic import PropagateNan, add, clamp, maximum, minimum, mul, sub, where
-from tilewright.lang.arithmetic import cast_function as cast
 from tilewright.lang.arithmetic import number as to_tensor
 from tilewright.lang.block_pointer import block_pointer
 from tilewright.lang.builtin import builtin, is_builtin
 from tilewright.lang.constexpr import constexpr, constexpr_function
+from tilewright.lang.conversion import cast_function as cast
 from tilewright.lang.descriptor import (
     load_tensor_descriptor,
     make_tensor_descriptor,

@@ -20,7 +20,11 @@ SCOPES = ("gpu", "cta", "sys")
     access=Access("atomic", pointer=0, value=1, mask=2),
 )
 def atomic_rmw(pointer, value, mask=None, kind="add", sem="acq_rel", scope="gpu"):
-    """Combine the value into memory at once; gives what was there before (0 where masked)."""
+    """Combine the value into memory at once; gives what was there before (0 where masked).
+
+    Extremes of floats compare bits, as Triton has GPUs do it: a value with the sign bit clear by
+    signed integers, one with it set by unsigned integers in the opposite order.
+    """
     check_access(pointer, mask)
     want(kind in KINDS, f"no atomic {kind!r}; there are {', '.join(KINDS)}")
     expected = Type(pointer.dtype.element_ty, pointer.shape)

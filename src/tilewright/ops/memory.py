@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.errors import want
+from tilewright.errors import TypeRuleError
 from tilewright.ir import types as t
 from tilewright.ir.op import Access, op
 from tilewright.ir.types import Type
@@ -15,20 +15,26 @@ def step(pointer, offset, bytes):
 @op(eager=step, emit=lambda b, p, i, bytes: b.offset(p, i))
 def offset(pointer, offset, bytes):
     """The pointer, moved by `offset` elements of `bytes` bytes each."""
-    want(pointer.dtype.is_pointer, f"needs a pointer, got {pointer}")
-    want(offset.dtype.is_integer, f"a pointer moves by integers, got {offset}")
-    want(pointer.shape == offset.shape, f"shapes differ: {pointer} and {offset}")
+    if not pointer.dtype.is_pointer:
+        raise TypeRuleError(f"needs a pointer, got {pointer}")
+    if not offset.dtype.is_integer:
+        raise TypeRuleError(f"a pointer moves by integers, got {offset}")
+    if pointer.shape != offset.shape:
+        raise TypeRuleError(f"shapes differ: {pointer} and {offset}")
     return pointer
 
 
 def check_access(pointer: Type, mask: Type | None) -> None:
-    want(
-        pointer.dtype.is_pointer,
-        f"needs pointers, got {pointer}; pass an array to the kernel and add offsets to it",
-    )
-    if mask is not None:
-        want(mask.dtype is t.int1, f"the mask must be boolean, got {mask}; write a comparison")
-        want(mask.shape == pointer.shape, f"shapes differ: pointers {pointer}, mask {mask}")
+    if not pointer.dtype.is_pointer:
+        raise TypeRuleError(
+            f"needs pointers, got {pointer}; pass an array to the kernel and add offsets to it"
+        )
+    if mask is None:
+        return
+    if mask.dtype is not t.int1:
+        raise TypeRuleError(f"the mask must be boolean, got {mask}; write a comparison")
+    if mask.shape != pointer.shape:
+        raise TypeRuleError(f"shapes differ: pointers {pointer}, mask {mask}")
 
 
 @op(
@@ -40,8 +46,8 @@ def load(pointer, mask=None, other=None, cache="", evict="", volatile=False):
     """What the pointers point to; where the mask is false `other`, or 0 when there is none."""
     check_access(pointer, mask)
     result = Type(pointer.dtype.element_ty, pointer.shape)
-    if other is not None:
-        want(other == result, f"`other` must be {result}, got {other}")
+    if other is not None and other != result:
+        raise TypeRuleError(f"`other` must be {result}, got {other}")
     return result
 
 
@@ -53,6 +59,8 @@ def load(pointer, mask=None, other=None, cache="", evict="", volatile=False):
 def store(pointer, value, mask=None, cache="", evict=""):
     """Write the value where the pointers point to and the mask is true."""
     check_access(pointer, mask)
-    want(not pointer.dtype.const, f"cannot store to {pointer}: it is a pointer to constant memory")
+    if pointer.dtype.const:
+        raise TypeRuleError(f"cannot store to {pointer}: it is a pointer to constant memory")
     expected = Type(pointer.dtype.element_ty, pointer.shape)
-    want(value == expected, f"the value must be {expected}, got {value}")
+    if value != expected:
+        raise TypeRuleError(f"the value must be {expected}, got {value}")

@@ -46,16 +46,35 @@ def accumulate(*xs, axis, combine="", reverse=False, region=None):
     xs = widen(tuple(np.moveaxis(x, axis, 0) for x in xs), combine)
     if reverse:
         xs = tuple(x[::-1] for x in xs)
+    ufunc = RUNNING.get(combine) if region is None else None
+    if ufunc is not None and xs[0].dtype.isbuiltin == 1 and xs[0].dtype.kind != "b":
+        out = (ufunc.accumulate(xs[0], axis=0, dtype=xs[0].dtype),)
+    else:
+        out = one_by_one(function, xs)
+    if reverse:
+        out = tuple(x[::-1] for x in out)
+    out = tuple(np.moveaxis(x, 0, axis).astype(d) for x, d in zip(out, dtypes, strict=True))
+    return out if len(out) > 1 else out[0]
+
+
+# NumPy's own loops do the same in the same order.
+RUNNING = {
+    "add": np.add,
+    "mul": np.multiply,
+    "bit_and": np.bitwise_and,
+    "bit_or": np.bitwise_or,
+    "bit_xor": np.bitwise_xor,
+}
+
+
+def one_by_one(function, xs):
+    """Running combination along the first axis."""
     running = tuple(x[0] for x in xs)
     rows = [running]
     for i in range(1, xs[0].shape[0]):
         running = function(running, tuple(x[i] for x in xs))
         rows.append(running)
-    out = tuple(np.stack([r[k] for r in rows]) for k in range(len(xs)))
-    if reverse:
-        out = tuple(x[::-1] for x in out)
-    out = tuple(np.moveaxis(x, 0, axis).astype(d) for x, d in zip(out, dtypes, strict=True))
-    return out if len(out) > 1 else out[0]
+    return tuple(np.stack([r[k] for r in rows]) for k in range(len(xs)))
 
 
 def check_tiles(xs, axis: int, combine: str) -> None:
@@ -99,7 +118,8 @@ def sort_array(x, axis, descending):
 
 def count(x, mask=None, bins=1):
     chosen = x if mask is None else x[mask]
-    return np.bincount(chosen[(chosen >= 0) & (chosen < bins)], minlength=bins).astype(np.int32)
+    counted = chosen[(chosen >= 0) & (chosen < bins)].astype(np.int64)
+    return np.bincount(counted, minlength=bins).astype(np.int32)
 
 
 @op(eager=count)

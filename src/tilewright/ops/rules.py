@@ -5,7 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 
-from tilewright.errors import want
+from tilewright.errors import TypeRuleError, want
 from tilewright.ir import types as t
 from tilewright.ir.types import DType, Type
 
@@ -38,25 +38,29 @@ def numpy_dtype(dtype: DType) -> np.dtype:
 
 def same(x: Type, y: Type) -> Type:
     """Both operands have one type, which is the result's."""
-    want(x == y, f"operands differ: {x} and {y}")
+    if x != y:
+        raise TypeRuleError(f"operands differ: {x} and {y}")
     return x
 
 
 def numbers(x: Type, y: Type) -> Type:
     """Two operands of one type that are not pointers."""
-    want(not x.dtype.is_pointer, f"needs numbers, got {x}")
+    if x.dtype.is_pointer:
+        raise TypeRuleError(f"needs numbers, got {x}")
     return same(x, y)
 
 
 def integers(x: Type, y: Type) -> Type:
     """Two integers of one type."""
-    want(x.dtype.is_integer, f"needs integers, got {x}; cast with x.to(tl.int32)")
+    if not x.dtype.is_integer:
+        raise TypeRuleError(f"needs integers, got {x}; cast with x.to(tl.int32)")
     return same(x, y)
 
 
 def floats(*xs: Type) -> Type:
     """Floating operands of one type."""
-    want(xs[0].dtype.is_float, f"needs floats, got {xs[0]}; cast with x.to(tl.float32)")
+    if not xs[0].dtype.is_float:
+        raise TypeRuleError(f"needs floats, got {xs[0]}; cast with x.to(tl.float32)")
     for x in xs[1:]:
         same(xs[0], x)
     return xs[0]

@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from tilewright.errors import want
+from tilewright.errors import TypeRuleError, want
 from tilewright.ir import types as t
 from tilewright.ir.op import op
 from tilewright.ir.types import MAX_ELEMENTS, Type, parse_type
@@ -20,15 +20,15 @@ def is_power_of_two(n: int) -> bool:
 def check_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
     """A tile's shape: powers of two, not more than MAX_ELEMENTS in all."""
     for n in shape:
-        want(
-            is_power_of_two(n),
-            f"each dimension of a tile must be a power of two, got {shape}; "
-            f"take tl.arange(0, {1 << max(0, int(n) - 1).bit_length()}) and a mask",
+        if not is_power_of_two(n):
+            raise TypeRuleError(
+                f"each dimension of a tile must be a power of two, got {shape}; "
+                f"take tl.arange(0, {1 << max(0, int(n) - 1).bit_length()}) and a mask"
+            )
+    if prod(shape) > MAX_ELEMENTS:
+        raise TypeRuleError(
+            f"a tile holds at most {MAX_ELEMENTS} elements, {shape} has {prod(shape)}"
         )
-    want(
-        prod(shape) <= MAX_ELEMENTS,
-        f"a tile holds at most {MAX_ELEMENTS} elements, {shape} has {prod(shape)}",
-    )
     return tuple(shape)
 
 
@@ -65,25 +65,24 @@ def arange(start, end):
 @op(eager=lambda x, shape: np.broadcast_to(x, shape))
 def splat(x, shape):
     """A scalar in every element of a tile."""
-    want(not x.shape, f"needs a scalar, got {x}")
+    if x.shape:
+        raise TypeRuleError(f"needs a scalar, got {x}")
     return x.with_shape(check_shape(shape))
 
 
 @op(eager=lambda x, shape: np.broadcast_to(x, shape))
 def broadcast(x, shape):
     """A tile repeated along its dimensions of size 1."""
-    want(
-        len(x.shape) == len(shape)
-        and all(a == b or a == 1 for a, b in zip(x.shape, shape, strict=True)),
-        f"cannot broadcast {x} to {list(shape)}: sizes must be equal or 1",
-    )
+    if len(x.shape) != len(shape) or any(a not in (1, b) for a, b in zip(x.shape, shape)):
+        raise TypeRuleError(f"cannot broadcast {x} to {list(shape)}: sizes must be equal or 1")
     return x.with_shape(check_shape(shape))
 
 
 @op(eager=lambda x, shape: np.reshape(x, shape))
 def reshape(x, shape):
     """The same elements, in row-major order, in another shape."""
-    want(prod(shape) == x.size, f"cannot reshape {x} to {list(shape)}: sizes differ")
+    if prod(shape) != x.size:
+        raise TypeRuleError(f"cannot reshape {x} to {list(shape)}: sizes differ")
     return x.with_shape(check_shape(shape))
 
 

@@ -24,7 +24,7 @@ def smaller(
 ) -> Sequence[Value] | None:
     if inst.op is control.if_:
         return smaller_if(needed, b, inst, operands)
-    if inst.op in loops.LOOPS and loops.is_plain(inst):
+    if inst.op in loops.LOOPS:
         return smaller_loop(needed, b, inst, operands)
     return None
 
@@ -66,8 +66,7 @@ def roots(kernel: Kernel) -> list[Value]:
         if inst.op in loops.LOOPS:
             found += inst.operands[: loops.bounds(inst)]
             if inst.op is control.while_:
-                end = inst.blocks[0].terminator.operands
-                found += end[:1] if loops.is_plain(inst) else end
+                found += inst.blocks[0].terminator.operands
             continue
         if inst.op is control.yield_:
             continue

@@ -32,7 +32,7 @@ def carry_scalars(kernel: Kernel) -> Kernel:
 
 
 def scalar_loop(b: Builder, loop: Inst, operands: tuple[Value, ...]) -> tuple[Value, ...] | None:
-    if loop.op not in loops.LOOPS or not loops.is_plain(loop):
+    if loop.op not in loops.LOOPS:
         return None
     params = loops.carried_params(loop, loops.body(loop))
     walks = {}

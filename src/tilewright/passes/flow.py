@@ -70,9 +70,6 @@ def visit_loop(loop: Inst, analysis: Analysis, facts: dict[Value, Any]) -> None:
             if loop.op is control.for_:
                 facts[block.params[0]] = analysis.counter(loop, known)
             facts.update(zip(loops.carried_params(loop, block), carried, strict=True))
-            if block is not loop.blocks[0] and not loops.is_plain(loop):
-                handed = loop.blocks[0].terminator.operands[1:]
-                facts.update(zip(block.params, [facts[x] for x in handed], strict=True))
             visit_block(block, analysis, facts)
         after = [
             analysis.widen(fact, facts[y], y.type)
@@ -81,8 +78,6 @@ def visit_loop(loop: Inst, analysis: Analysis, facts: dict[Value, Any]) -> None:
         if after == carried:
             break
         carried = after
-    if not loops.is_plain(loop):
-        carried = [facts[x] for x in loop.blocks[0].terminator.operands[1:]]
     facts.update(zip(loop.results, carried, strict=True))
 
 

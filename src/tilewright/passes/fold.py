@@ -101,9 +101,8 @@ def fold_while(b: Builder, inst: Inst, operands: tuple[Value, ...]) -> tuple[Val
     condition = inst.blocks[0]
     if not never(condition):
         return None
-    names = dict(zip(condition.params, operands, strict=True))
-    values = inline(condition, b, names, fold_inst)[1:]
-    return values or operands
+    inline(condition, b, dict(zip(condition.params, operands, strict=True)), fold_inst)
+    return operands
 
 
 def never(condition: Block) -> bool:

@@ -40,15 +40,6 @@ def yields(loop: Inst) -> tuple[Value, ...]:
     return end.operands if end is not None else ()
 
 
-def is_plain(loop: Inst) -> bool:
-    """Whether the condition of a `while` hands its parameters on as they are."""
-    if loop.op is control.for_:
-        return True
-    condition = loop.blocks[0]
-    handed = condition.terminator.operands[1:]
-    return not handed or list(handed) == condition.params
-
-
 def new_loop(
     b: Builder,
     loop: Inst,
@@ -57,7 +48,7 @@ def new_loop(
     enter: Enter,
     leave: Leave,
 ) -> tuple[Value, ...]:
-    """Emit a plain loop again, carrying `inits`; gives its results."""
+    """Emit a loop again, carrying `inits`; gives its results."""
     regions = []
     for block in loop.blocks:
         region = Block()
@@ -70,8 +61,6 @@ def new_loop(
             values = inline(block, b, names)
             if block is body(loop):
                 values = leave(values, names)
-            elif len(values) > 1:
-                values = (values[0], *params)
             b.emit(control.yield_, *values)
         regions.append(region)
     return b.emit(loop.op, *head, *inits, region=regions, **loop.attrs)

@@ -157,9 +157,10 @@ class Scanner:
             self.attributes(vars(value), depth)
 
     def type(self, value: type, depth: int) -> None:
-        self.note("class", value.__module__, value.__qualname__)
         if value.__module__ == "builtins" or is_ours(value.__module__):
+            self.note("class", value.__module__, value.__qualname__)
             return
+        self.note("class", value.__qualname__)
         for base in value.__mro__[:-1]:
             self.attributes(vars(base), depth)
 
@@ -215,7 +216,7 @@ class Scanner:
     def unknown(self, value: Any, depth: int) -> None:
         """An object of a class of the user's: what it holds, as far as that can be told."""
         cls = type(value)
-        self.note("object", cls.__module__, cls.__qualname__)
+        self.note("object", cls.__qualname__)
         if is_ours(cls.__module__) and hasattr(value, "fn"):  # a tuned kernel
             self.value(value.fn, depth)
             return

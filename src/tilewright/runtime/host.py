@@ -74,7 +74,8 @@ class NullAllocator:
         )
 
 
-allocator: ContextVar[Callable] = ContextVar("allocator", default=NullAllocator())
+no_allocator = NullAllocator()
+allocator: ContextVar[Callable] = ContextVar("allocator", default=no_allocator)
 
 
 def set_allocator(fn: Callable) -> None:

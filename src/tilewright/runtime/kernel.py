@@ -8,32 +8,18 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, Protocol
 
-from tilewright.eager.kernel import run_kernel
-from tilewright.eager.machine import Scalar
-from tilewright.eager.memory import Buffer
 from tilewright.errors import LaunchError
 from tilewright.lang.jit import JITCallable
-from tilewright.runtime import arrays, launcher
+from tilewright.runtime import launcher
+from tilewright.runtime.call import Call
 from tilewright.runtime.closure import scan
-from tilewright.runtime.compile import Compilation, Request, compile_kernel
-from tilewright.runtime.grid import Grid, sizes
+from tilewright.runtime.compile import compile_kernel
+from tilewright.runtime.grid import Grid
 from tilewright.runtime.handle import CompiledKernel
-from tilewright.runtime.launcher import MISSING, Ways, frozen
+from tilewright.runtime.launcher import MISSING, Ways
 from tilewright.runtime.settings import Settings, current
-from tilewright.runtime.signature import (
-    Leaf,
-    Parameter,
-    Signature,
-    Tree,
-    as_type,
-    inspect_arguments,
-    leaves,
-)
+from tilewright.runtime.signature import Parameter, Signature, Tree, leaves
 from tilewright.runtime.wrapped import MockTensor
-from tilewright.targets import base
-from tilewright.targets.base import Target
-
-EAGER_FACTS = frozenset({"one"})  # as the CPU's, so that a kernel means the same on both
 
 
 class LaunchObserver(Protocol):
@@ -160,9 +146,9 @@ class JITFunction(JITCallable, KernelInterface):
 
     def warmup(self, *args: Any, grid: Any = None, **kwargs: Any) -> CompiledKernel:
         """Compile without launching; a dtype stands for an array of it."""
-        args = tuple(MockTensor.wrap_dtype(a) for a in args)
-        kwargs = {k: MockTensor.wrap_dtype(v) for k, v in kwargs.items()}
         arguments, options = self.parameters.bind(args, kwargs)
+        for name in arguments.keys() - self.constexpr_names:
+            arguments[name] = MockTensor.wrap_dtype(arguments[name])
         return self.find(arguments, options, current()).handle
 
     def add_pre_run_hook(self, hook: Callable) -> None:
@@ -211,7 +197,8 @@ class JITFunction(JITCallable, KernelInterface):
             self.forget()
         call = self.prepare(arguments, options, settings)
         if call.target is None:
-            return call.run_eager(call.grid(grid))
+            call.run_eager(call.grid(grid))
+            return None
         values = tuple(arguments.values())
         classes = (settings.number, *(v.__class__ for v in values))
         if classes not in self.table and not self.parameters.rest:
@@ -338,141 +325,6 @@ class DeviceCaches:
 
     def clear(self) -> None:
         self.jit.forget()
-
-
-class Call:
-    """One launch: its arguments as the target sees them. `target` is None for eager."""
-
-    def __init__(
-        self,
-        jit: JITFunction,
-        arguments: dict[str, Any],
-        options: dict[str, Any],
-        settings: Settings,
-    ):
-        self.jit = jit
-        self.arguments = arguments
-        self.options = options
-        self.settings = settings
-        self.device = self.find_device()
-        self.target: Target | None = None
-        if settings.target != "eager":
-            self.target = base.find(settings.target or self.device.partition(":")[0])
-        facts = EAGER_FACTS if self.target is None else self.target.facts
-        self.trees = inspect_arguments(jit.parameters, arguments, facts, self.device)
-        self.debug = bool(options.get("debug") or jit.debug or settings.debug)
-
-    def find_device(self) -> str:
-        """Where the first array is; the CPU when there is none."""
-        for parameter in self.jit.params:
-            value = self.arguments[parameter.name]
-            if not parameter.is_constexpr:
-                for item in value if isinstance(value, tuple) else (value,):
-                    if hasattr(item, "data_ptr"):
-                        return arrays.device(item, parameter.name)
-        return "cpu"
-
-    def grid(self, grid: Any) -> Grid:
-        if callable(grid):
-            grid = grid({**self.options, **self.arguments})
-        return sizes(grid, self.jit.__name__)
-
-    @property
-    def leaves(self) -> list[Leaf]:
-        return [leaf for tree in self.trees.values() for leaf in leaves(tree)]
-
-    @property
-    def key(self) -> tuple:
-        """What the code depends on, of this call."""
-        parts: list[Any] = [self.settings.number, frozen(self.options)]
-        for leaf in self.leaves:
-            if leaf.type is not None:
-                parts.append((leaf.type, leaf.divisible))
-            else:
-                parts.append(constant_key(leaf.value))
-        return tuple(parts)
-
-    @property
-    def slots(self) -> tuple:
-        """The values that compiled code takes."""
-        return tuple(slot for leaf in self.leaves for slot in leaf.slots)
-
-    @property
-    def all_slots(self) -> tuple:
-        """The same with the ints that are compiled in as 1, as `Entry.launch` takes them."""
-        out: list[Any] = []
-        for leaf in self.leaves:
-            out += (1,) if leaf.is_one else leaf.slots
-        return tuple(out)
-
-    @property
-    def writable(self) -> dict[str, bool]:
-        return {leaf.name: leaf.is_writable for leaf in self.leaves}
-
-    @property
-    def types(self) -> dict[str, Any]:
-        trees = self.trees.items()
-        return {n: as_type(t) for n, t in trees if not isinstance(t, Leaf) or t.type is not None}
-
-    @property
-    def constants(self) -> dict[str, Any]:
-        trees = self.trees.items()
-        return {n: t.value for n, t in trees if isinstance(t, Leaf) and t.type is None}
-
-    def request(self, **changes: Any) -> Request:
-        """What `compile_kernel` takes for this call."""
-        dump = tuple(s.strip() for s in self.settings.dump.split(",") if s.strip())
-        facts = {leaf.name: leaf.divisible for leaf in self.leaves if leaf.divisible > 1}
-        wanted = dict(
-            debug=self.debug, bounds=self.settings.bounds, verify=self.settings.verify, dump=dump
-        )
-        return Request(
-            self.jit, self.types, self.constants, facts, self.target, **(wanted | changes)
-        )
-
-    def compile(self, **changes: Any) -> Compilation:
-        """Compile for this call, e.g. with `counters=True`."""
-        return compile_kernel(self.request(**changes))
-
-    def run_eager(self, grid: Grid, observers: Iterable[Callable] = (), **options: Any) -> Any:
-        """Step through the kernel's own Python; gives the machine that did it."""
-        if 0 in grid:
-            return None
-        arguments = {
-            name: eager_argument(tree)
-            for name, tree in self.trees.items()
-            if name not in self.constants
-        }
-        options = {"order_seed": self.settings.seed, "debug": self.debug, **options}
-        return run_kernel(
-            self.jit, grid, arguments, self.constants, observers=tuple(observers), **options
-        )
-
-
-def constant_key(value: Any) -> tuple:
-    """A constant as a dictionary key that tells apart what Python calls equal."""
-    if isinstance(value, (float, list, dict, set)):
-        return (value.__class__, repr(value))
-    if isinstance(value, tuple):
-        return (value.__class__, *map(constant_key, value))
-    try:
-        hash(value)
-    except TypeError:
-        return (value.__class__, repr(value))
-    return (value.__class__, value)
-
-
-def eager_argument(tree: Tree) -> Any:
-    """An argument as the eager machine takes it."""
-    if not isinstance(tree, Leaf):
-        items = [eager_argument(item) for item in tree]
-        return type(tree)(*items) if hasattr(tree, "_fields") else tuple(items)
-    if tree.type is None:
-        return tree.value
-    dtype = tree.type.dtype
-    if dtype.is_pointer:
-        return Buffer(tree.name, dtype.element_ty, tree.value, *tree.bounds, tree.is_writable)
-    return Scalar(dtype, tree.value)
 
 
 def jit(

@@ -40,9 +40,9 @@ INNER = """\
 def {name}(__grid, {values}__options):
     try:
         {reads}
+        __key = ({key}__frozen(__options) if __options else None)
     except __LaunchError:
         return __slow(__grid, ({values}), (), __options)
-    __key = ({key}__frozen(__options) if __options else None)
     __found = __entries.get(__key)
     if __found is None:
         __found = __entries[__key] = __find(({values}), __options)
@@ -129,7 +129,7 @@ def inner(
     text = INNER.format(
         name=signature.kernel,
         values="".join(f"{n}, " for n in signature.names),
-        reads="\n        ".join(r.read for _, r in readings if r.read) or "pass",
+        reads="\n        ".join(r.read for _, r in readings if r.read),
         key="".join(r.key for _, r in readings),
         writable=" and ".join(f"__w{p.index}" for p, r in readings if r.array) or "True",
         writables="".join(f"{p.name!r}: __w{p.index}, " for p, r in readings if r.array),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tilewright.codegen import mathlib
 from tilewright.codegen.lanes import Lanes
@@ -16,6 +17,9 @@ from tilewright.targets.cpu import progressions
 from tilewright.targets.cpu.forms import Form, Index, Prefix, Steps, Uniform, Vector
 from tilewright.targets.cpu.plan import is_reshuffle
 from tilewright.targets.cpu.writer import Writer
+
+if TYPE_CHECKING:
+    from tilewright.targets.cpu.clip import Tail
 
 
 class OpLanes(Lanes):
@@ -53,6 +57,7 @@ class Row:
     length: int = 1
     depth: int = 0  # the scope in which what is the same for the whole row is written
     true_masks: frozenset[str] = frozenset()  # limits of prefixes that hold in every lane
+    off_limit: str = ""  # the limit of the masks that are off in an index that is `off`
 
 
 class Evaluator:
@@ -66,6 +71,8 @@ class Evaluator:
         self.memo: dict[tuple, Form] = {}
         self.row = Row()
         self.true = Uniform(lanes.const(True, t.int1), 0)
+        self.false = Uniform(lanes.const(False, t.int1), 0)
+        self.tails: dict[str, Tail] = {}  # by buffer: what of it was not written
         self.load: Callable[[Inst, tuple[Index, ...]], Form]  # set by the memory rules
 
     # --- small pieces
@@ -124,13 +131,24 @@ class Evaluator:
         if key in self.memo:
             return self.memo[key]
         form = None
-        if any(i.vector and not i.whole for i in index):
+        if any(i.off for i in index):
+            form = self.beyond_row(value, index)
+            if isinstance(form, Steps):
+                return None
+        elif any(i.vector and not i.whole for i in index):
             form = self.from_row(value, index)
         if form is None:
             form = self.compute(value, index)
         depth = self.w.at if form is None else form.depth
         self.memo[key] = form
         self.w.scopes[depth].memo.append(key)
+        return form
+
+    def beyond_row(self, value: Value, index: tuple[Index, ...]) -> Form:
+        """The form of a value where the masks of the row are off, if the whole row says it."""
+        form = self.eval(value, tuple(self.whole_index(i) for i in index))
+        if isinstance(form, Prefix):
+            return self.false if form.limit.text == self.row.off_limit else None
         return form
 
     def from_row(self, value: Value, index: tuple[Index, ...]) -> Form:
@@ -266,12 +284,20 @@ class Evaluator:
     def read_buffer(self, buffer: Buffer, index: tuple[Index, ...]) -> Form:
         """What a kept tile holds; nothing is known of a whole row."""
         if any(i.whole for i in index):
-            return None
+            return self.tail_of(buffer, index)
         form = self.read_raw(buffer, index)
         if buffer.reads_as is None:
             return form
         lane = self.b.cast(form.lane, buffer.reads_as)
         return Vector(lane, form.depth) if isinstance(form, Vector) else Uniform(lane, form.depth)
+
+    def tail_of(self, buffer: Buffer, index: tuple[Index, ...]) -> Form:
+        """The one number of a kept tile beyond the limit of its masks."""
+        tail = self.tails.get(buffer.name)
+        beyond = tail is not None and index[tail.axis].off
+        if not beyond or tail.limit.text != self.row.off_limit:
+            return None
+        return Uniform(tail.value, self.w.at)
 
     def read_raw(self, buffer: Buffer, index: tuple[Index, ...]) -> Form:
         """What the memory of a kept tile holds, in the dtype of the memory."""

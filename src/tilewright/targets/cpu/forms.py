@@ -69,7 +69,12 @@ class Index:
     depth: int
     vector: bool = False
     whole: bool = False
+    off: bool = False  # the part of the whole row in which every mask is off
 
     @property
     def key(self) -> tuple:
-        return (self.base.text, self.vector, self.whole)
+        return (self.base.text, self.vector, self.whole, self.off)
+
+    def beyond(self, limit: Lane) -> Index:
+        """The part of the row from `limit` on, where its masks are off."""
+        return Index(limit, self.depth, True, True, True)

@@ -25,7 +25,6 @@ from tilewright.ir.inst import Kernel
 from tilewright.ir.types import Type, parse_type
 from tilewright.passes import pipeline
 from tilewright.targets.cpu import threads
-from tilewright.targets.cpu.lower import lower
 from tilewright.targets.cpu.prints import print_address
 
 STATE_WORDS = 16  # the launch's state: 8 words of the pool, then the record of a fault
@@ -65,6 +64,9 @@ class CpuTarget:
         return f"{machine.triple} {machine.cpu} {machine.features} LLVM {llvm.llvm_version()}"
 
     def lower(self, kernel: Kernel, *, bounds: bool, counters: bool) -> CpuCode:
+        # Met only when something is compiled: half of what a launch from the disk cache imports.
+        from tilewright.targets.cpu.lower import lower
+
         lowered = lower(kernel, self.machine(), bounds=bounds, counters=counters)
         metadata = {
             "name": kernel.name,

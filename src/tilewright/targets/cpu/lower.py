@@ -11,6 +11,7 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Block, Inst, Kernel, Value
 from tilewright.ir.types import Type
 from tilewright.targets.cpu import control, prints, products, sources, wholes
+from tilewright.targets.cpu.clip import fill_tail
 from tilewright.targets.cpu.counters import WORDS, Counters
 from tilewright.targets.cpu.evaluate import Buffer, Evaluator, OpLanes
 from tilewright.targets.cpu.forms import Uniform
@@ -107,9 +108,24 @@ class Lowering:
                 for anchor in item.anchors:
                     if anchor.kind == "pack":
                         products.packing(self, anchor)
-                self.nests.write(item)
+                self.nests.write(item, self.complete(scheduler, item.anchors))
             else:
+                self.complete(scheduler, [item], everything=True)
                 self.solo(item)
+
+    def complete(
+        self, scheduler: Scheduler, anchors: list[Anchor], everything: bool = False
+    ) -> list[Buffer]:
+        """Fill in the kept tiles that are read at other positions; gives those read in place."""
+        same: dict[Buffer, None] = {}
+        for anchor in anchors:
+            reads = scheduler.reads(anchor)
+            whole = reads.whole | reads.same if everything else reads.whole
+            for value in whole:
+                if value in self.e.buffers:
+                    fill_tail(self.e, self.e.buffers[value])
+            same.update((self.e.buffers[v], None) for v in reads.same if v in self.e.buffers)
+        return list(same)
 
     def assign(self, scheduler: Scheduler, assigns: list[tuple[Value, Value]]) -> None:
         """Assign all at once: what one target held is read before any is written."""

@@ -100,7 +100,7 @@ class Memory:
     extents: dict[int, Extent] = field(default_factory=dict)
     sites: list[dict] = field(default_factory=list)
     numbers: dict[Inst, int] = field(default_factory=dict)
-    limits: dict[str, Lane] = field(default_factory=dict)  # of the row being written
+    limits: dict[str, Prefix] = field(default_factory=dict)  # of the row being written
     checked: set[tuple] = field(default_factory=set)
     row_masks: dict[tuple, str] = field(default_factory=dict)  # access -> its mask as a limit
     fault_label: str = "leave"
@@ -162,7 +162,8 @@ class Memory:
         if a.limit is not None and not (
             isinstance(a.pointer, Uniform) and isinstance(a.mask, Uniform)
         ):
-            self.limits[a.limit.text] = a.limit
+            depth = a.mask.depth if isinstance(a.mask, Prefix) else e.w.at
+            self.limits[a.limit.text] = Prefix(a.limit, depth)
         if isinstance(a.pointer, Steps) and isinstance(a.mask, (Prefix, Uniform)):
             self.check_row(inst, a)
             self.checked.add((inst, tuple(i.key for i in index)))
@@ -279,12 +280,14 @@ class Memory:
         """A load at an index; over a whole row only what is uniform has a value."""
         e = self.e
         other = inst.operands[2] if len(inst.operands) > 2 else None
+        if any(i.off for i in index):
+            return self.load_nothing(inst, index, other)
         if any(i.whole for i in index):
             a = self.prepare(inst, index)
-            if other is not None:
-                e.eval(other, index)
-            if isinstance(a.pointer, Uniform) and isinstance(a.mask, Uniform):
-                return self.load_scalar(inst, a, e.eval(other, index) if other else None)
+            fill = e.eval(other, index) if other is not None else None
+            uniform = isinstance(a.pointer, Uniform) and isinstance(a.mask, Uniform)
+            if uniform and (other is None or isinstance(fill, Uniform)):
+                return self.load_scalar(inst, a, fill)
             return None
         a = self.access(inst, index)
         fill = e.eval(other, index) if other is not None else None
@@ -295,6 +298,23 @@ class Memory:
         ):
             return self.load_scalar(inst, a, fill)
         return Vector(self.load_lanes(inst, index, a, fill), e.w.at)
+
+    def load_nothing(self, inst: Inst, index: tuple[Index, ...], other: Value | None) -> Form:
+        """What a load gives where the masks of its row are off."""
+        mask = self.mask_of(inst)
+        if mask is None or self.e.eval(mask, index) is not self.e.false:
+            return None
+        if other is not None:
+            return self.e.eval(other, index)
+        return Uniform(self.e.b.const(0, inst.result.type.dtype), 0)
+
+    def limit_at(self, inst: Inst, index: tuple[Index, ...]) -> Lane | None:
+        """How many lanes of a row an access takes, if its mask is a prefix."""
+        mask = self.mask_of(inst)
+        if mask is None:
+            return None
+        form = self.e.eval(mask, tuple(self.e.whole_index(i) for i in index))
+        return form.limit if isinstance(form, Prefix) else None
 
     def holds(self, inst: Inst, index: tuple[Index, ...], mask: Form) -> bool:
         """Whether the mask is known to be true in this part of the row."""

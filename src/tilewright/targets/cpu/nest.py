@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import inf, nan
 
@@ -10,6 +11,7 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Value
 from tilewright.ir.op import OPS
 from tilewright.ir.types import DType
+from tilewright.targets.cpu.clip import Clip, Clipper, fill_tail, note_tail
 from tilewright.targets.cpu.evaluate import Buffer, Evaluator, Row
 from tilewright.targets.cpu.forms import Form, Index, Uniform, Vector
 from tilewright.targets.cpu.loops import Carried, Loop
@@ -60,10 +62,16 @@ class NestWriter:
         self.memory = memory
         self.vector_bytes = vector_bytes
 
-    def write(self, nest: Nest) -> None:
+    def write(self, nest: Nest, read_buffers: Iterable[Buffer] = ()) -> None:
+        """Write a nest; of these buffers it reads the elements at its own positions only."""
         self.nest = nest
+        self.read_buffers = list(read_buffers)
+        self.depth = self.w.at
         outer = [d for d, n in enumerate(nest.shape) if d != nest.axis]
         index = [self.e.scalar_index(0)] * len(nest.shape)
+        self.is_row = all(nest.shape[d] == 1 for d in outer)
+        if not self.is_row:
+            self.fill_tails()
         self.over(outer, index)
 
     def over(self, dims: list[int], index: list[Index]) -> None:
@@ -100,6 +108,10 @@ class NestWriter:
             for a in nest.anchors
             if a.kind == "reduce" and a.inst.attrs["axis"] == nest.axis
         }
+        clipper = Clipper(self, self.depth)
+        self.clip = clipper.find(tuple(row), width, length) if self.is_row else None
+        if self.clip is None and self.is_row:
+            self.fill_tails()
         self.write_chunks(index, length, width)
         for reduction in self.reductions.values():
             self.finish(reduction, index)
@@ -108,7 +120,9 @@ class NestWriter:
     def look_at(self, anchor: Anchor, row: tuple[Index, ...]) -> None:
         """Evaluate what is the same for the whole row, and check its accesses."""
         if anchor.kind in ("store", "atomic"):
-            self.store_limits.append(self.memory.prepare(anchor.inst, row).limit)
+            limit = self.memory.prepare(anchor.inst, row).limit
+            gives = any(r in self.e.buffers for r in anchor.inst.results)  # 0 where masked
+            self.store_limits.append(None if gives else limit)
         if anchor.kind == "keep":
             self.e.compute_inst(anchor.inst, row)
             return
@@ -124,18 +138,63 @@ class NestWriter:
             unroll = 1
         limits = self.memory.limits
         block = width * unroll
-        if not limits:
-            self.chunk_loop(index, e.const(0), e.const(length), width, unroll)
+        end = self.clip.end if self.clip is not None else e.const(length)
+        if not limits and self.clip is None:
+            self.chunk_loop(index, e.const(0), end, width, unroll)
             return
         bound = e.const(length)
         for limit in limits.values():
-            bound = b.minimum(bound, limit)
+            bound = b.minimum(bound, limit.limit)
+        if not limits:
+            bound = end
         bound = b.maximum(bound, e.const(0))
         main = b.bit_and(bound, e.const(-block))
         e.row.true_masks = frozenset(limits)
         self.chunk_loop(index, e.const(0), main, width, unroll)
         e.row.true_masks = frozenset()
-        self.chunk_loop(index, main, self.rest_end(length), width, 1)
+        rest = self.rest_end(length) if self.clip is None else end
+        self.chunk_loop(index, main, rest, width, 1)
+        if self.clip is not None:
+            self.take_beyond(length, width)
+
+    def take_beyond(self, length: int, width: int) -> None:
+        """What lies beyond the clipped end: into reductions at once, of kept tiles a note."""
+        e, b, clip = self.e, self.b, self.clip
+        for anchor, values in clip.values.items():
+            if anchor.kind == "keep":
+                buffer = e.buffers[anchor.value]
+                note_tail(e, buffer, clip, values[0], width, self.nest.axis)
+            elif anchor in self.reductions:
+                reduction = self.reductions[anchor]
+                left = b.sub(e.const(length), clip.end)
+                rest = self.beyond(reduction, values[0], left)
+                reduction.accumulators[0] = self.accumulate(
+                    reduction, reduction.accumulators[0], rest
+                )
+
+    def beyond(self, reduction: Reduction, value: Lane, left: Lane) -> list[Lane]:
+        """The elements beyond the clipped end as one vector for each accumulator."""
+        e, b = self.e, self.b
+        width = e.row.width
+        out = []
+        for name, dtype in zip(reduction.names, reduction.dtypes, strict=True):
+            nothing = b.const(identity(name, dtype), dtype)
+            one = b.cast(value, dtype)
+            if name == "add":
+                one = b.mul(one, b.cast(left, dtype))
+            some = b.select(b.gt(left, e.const(0)), one, nothing)
+            empty = b.const(identity(name, dtype), dtype, width)
+            text = f"insertelement {empty.typed}, {some.typed}, i32 0"
+            out.append(b.value(text, dtype, width) if width > 1 else some)
+        return out
+
+    def fill_tails(self) -> None:
+        """Complete the kept tiles of which this nest reads every element."""
+        for buffer in self.read_buffers:
+            fill_tail(self.e, buffer)
+        for anchor in self.nest.anchors:
+            if anchor.kind == "keep":
+                self.e.tails.pop(self.e.buffers[anchor.value].name, None)
 
     def rest_end(self, length: int) -> Lane:
         """Where the masked rest of the row ends: early where only masked stores happen."""

@@ -22,7 +22,7 @@ def microkernel(x: Lowering, inst: Inst) -> Gemm:
     operand = a.dtype if a.dtype is b.dtype else t.float32
     held = accumulator(acc.dtype)
     return gemm_function(
-        a.shape[-2], b.shape[-1], a.shape[-1], operand, held, x.machine, a_direct=True
+        a.shape[-2], b.shape[-1], a.shape[-1], operand, held, x.machine, a_direct=True, native_bf16=True
     )
 
 

@@ -153,8 +153,8 @@ def bit_and(e: Evaluator, inst: Inst, forms: list[Form]) -> Form | object:
     if inst.result.type.dtype is not t.int1:
         return UNKNOWN
     for p, q in ((x, y), (y, x)):
-        if isinstance(p, Uniform) and p.lane.text == "true":
-            return q
+        if isinstance(p, Uniform) and p.lane.text in ("true", "false"):
+            return q if p.lane.text == "true" else p
         if isinstance(p, Prefix) and isinstance(q, (Prefix, Uniform)):
             depth = depth_of(p, q)
             return Prefix(e.at(depth, lambda p=p, q=q: narrowed(e, p, q)), depth)
@@ -171,8 +171,8 @@ def narrowed(e: Evaluator, p: Prefix, q: Prefix | Uniform) -> Lane:
 
 def select(e: Evaluator, inst: Inst, forms: list[Form]) -> Form | object:
     mask, x, y = forms
-    if isinstance(mask, Prefix) and mask.limit.text in e.row.true_masks:
-        return x
+    if isinstance(mask, Uniform) and mask.lane.text in ("true", "false"):
+        return x if mask.lane.text == "true" else y
     return UNKNOWN
 
 
@@ -189,4 +189,5 @@ RULES: dict[str, Callable] = {
     "ge": comparison(less=False, equal=True),
     "bit_and": bit_and,
     "select": select,
+    "hint": lambda e, inst, forms: forms[0],
 }

@@ -135,19 +135,23 @@ class Layout:
         """Row-major order stays, so an index stays what it is."""
         return replace(self, shape=tuple(shape))
 
-    def permute(self, order: Sequence[int]) -> Layout:
-        """Dimension d of the result is dimension order[d]; as `permute` the op."""
-        shape = tuple(self.shape[d] for d in order)
-        moves = list(zip(order, Layout(shape, (), (), ()).spans(), strict=True))
+    def moved(self, shape: Sequence[int], dims: Iterable[tuple[int, int]]) -> Layout:
+        """The bits of each dimension moved: pairs of an old dimension and where it goes in `shape`.
+
+        Dimensions that stand in no pair are dropped.
+        """
+        spans = Layout(tuple(shape), (), (), ()).spans()
+        moves = [(*self.span(old), spans[new][0]) for old, new in dims]
 
         def change(column: int) -> int:
-            out = 0
-            for d, (to, count) in moves:
-                first, _ = self.span(d)
-                out |= (column >> first & (1 << count) - 1) << to
-            return out
+            return sum((column >> first & (1 << n) - 1) << to for first, n, to in moves)
 
         return self.mapped(shape, change)
+
+    def permute(self, order: Sequence[int]) -> Layout:
+        """Dimension d of the result is dimension order[d]; as `permute` the op."""
+        shape = [self.shape[d] for d in order]
+        return self.moved(shape, [(old, new) for new, old in enumerate(order)])
 
     def spans(self) -> list[tuple[int, int]]:
         return [self.span(d) for d in range(len(self.shape))]
@@ -157,41 +161,24 @@ class Layout:
 
         Register r holds the element that it is repeated from; `compact` drops the copies.
         """
-        moves = [
-            (new, old)
-            for n, new, old in zip(
-                shape, Layout(tuple(shape), (), (), ()).spans(), self.spans(), strict=True
-            )
-            if n > 1
-        ]
-
-        def change(column: int) -> int:
-            return sum((column >> old & (1 << count) - 1) << new for (new, count), (old, _) in moves)
-
-        return self.mapped(shape, change)
+        return self.moved(shape, [(d, d) for d, n in enumerate(shape) if n > 1])
 
     def reduced(self, axis: int) -> Layout:
         """Without a dimension: what is left of each slot's position, every copy kept."""
-        ones = tuple(1 if d == axis else n for d, n in enumerate(self.shape))
-        return self.project(ones).reshape(self.shape[:axis] + self.shape[axis + 1 :])
+        shape = self.shape[:axis] + self.shape[axis + 1 :]
+        left = [d for d in range(len(self.shape)) if d != axis]
+        return self.moved(shape, [(d, k) for k, d in enumerate(left)])
 
     def broadcast(self, shape: Sequence[int]) -> Layout:
         """Of the tile repeated along its dimensions of size 1, without any exchange.
 
         Copies held by lanes and warps become the repeated elements; the rest are new registers.
         """
-        wide = Layout(tuple(shape), (), (), ())
-        moves = list(zip(self.spans(), wide.spans(), self.shape, strict=True))
-
-        def change(column: int) -> int:
-            return sum(
-                (column >> old & (1 << count) - 1) << new for (old, count), (new, _), _ in moves
-            )
-
-        base = self.mapped(shape, change)
+        base = self.moved(shape, [(d, d) for d in range(len(shape))])
+        spans = Layout(tuple(shape), (), (), ()).spans()
         fresh = [
             1 << first + k
-            for (_, (first, count), n) in reversed(moves)
+            for (first, count), n in reversed(list(zip(spans, self.shape, strict=True)))
             if n == 1
             for k in range(count)
         ]
@@ -271,7 +258,9 @@ def scalar(num_warps: int) -> Layout:
     return Layout((), (), (0,) * LANE_BITS, (0,) * log2(num_warps))
 
 
-def blocked(shape: Sequence[int], num_warps: int, order: Sequence[int] = (), vec: int = 1) -> Layout:
+def blocked(
+    shape: Sequence[int], num_warps: int, order: Sequence[int] = (), vec: int = 1
+) -> Layout:
     """`vec` neighbours a thread, then neighbouring lanes, then warps, then further registers.
 
     Neighbours are taken along order[0] first, then order[1], ...; by default along the last
@@ -288,120 +277,3 @@ def blocked(shape: Sequence[int], num_warps: int, order: Sequence[int] = (), vec
     lane = supply.take(LANE_BITS)
     warp = supply.take(warp_bits)
     return Layout(shape, (*register, *supply.columns), lane, warp)
-
-
-# --- what the tensor cores hold
-
-
-def matrix_bits(shape: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
-    """Columns of one bit each: of the rows, of the columns, of the batch, from the lowest."""
-    *batch, rows, columns = [log2(n) for n in shape]
-    bits = [1 << k for k in range(rows + columns + sum(batch))]
-    return bits[columns : columns + rows], bits[:columns], bits[columns + rows :]
-
-
-def cut(bits: list[int], first: int, count: int) -> list[int]:
-    """Take bits out of a list; zeros stand for what is not there."""
-    out = bits[first : first + count]
-    del bits[first : first + count]
-    return out + [0] * (count - len(out))
-
-
-def cut_top(bits: list[int], count: int, keep: int) -> list[int]:
-    """Take the highest bits out, leaving at least `keep`; zeros stand for what is not there."""
-    have = max(0, min(count, len(bits) - keep))
-    return cut(bits, len(bits) - have, have) + [0] * (count - have)
-
-
-def mma_accumulator(shape: Sequence[int], warps_m: int, warps_n: int = 1) -> Layout:
-    """The result of mma.sync m16n8 and of wgmma m64nN, tile after tile.
-
-    Rows 16 apart go to warps (four warps are a warpgroup of wgmma), then to registers; columns
-    go to registers, and in whole halves to the warps of `warps_n`. The register bits are
-    column 0, row 3, further columns, further rows, batch.
-    """
-    rows, columns, batch = matrix_bits(shape)
-    warp = cut(rows, 4, log2(warps_m)) + cut_top(columns, log2(warps_n), 3)
-    lane = cut(columns, 1, 2) + cut(rows, 0, 3)
-    register = cut(columns, 0, 1) + cut(rows, 0, 1) + columns + rows + batch
-    return Layout(tuple(shape), tuple(register), tuple(lane), tuple(warp))
-
-
-def mma_a(shape: Sequence[int], bits: int, warps_m: int, warps_n: int = 1) -> Layout:
-    """The left operand [M, K] of mma.sync, and of wgmma when it comes from registers.
-
-    Elements have `bits` bits, 32 at most. Register bits: those within a 32-bit register, row 3,
-    upper half of the instruction's K, further K, further rows, batch.
-    """
-    rows, inner, batch = matrix_bits(shape)
-    pack = log2(32 // bits)
-    warp = cut(rows, 4, log2(warps_m)) + [0] * log2(warps_n)
-    lane = cut(inner, pack, 2) + cut(rows, 0, 3)
-    register = cut(inner, 0, pack) + cut(rows, 0, 1) + inner + rows + batch
-    return Layout(tuple(shape), tuple(register), tuple(lane), tuple(warp))
-
-
-def mma_b(shape: Sequence[int], bits: int, warps_m: int, warps_n: int = 1) -> Layout:
-    """The right operand [K, N] of mma.sync.
-
-    Register bits: those of K within a 32-bit register, upper half of the instruction's K,
-    further K, further columns, batch.
-    """
-    inner, columns, batch = matrix_bits(shape)
-    pack = log2(32 // bits)
-    warp = [0] * log2(warps_m) + cut_top(columns, log2(warps_n), 3)
-    lane = cut(inner, pack, 2) + cut(columns, 0, 3)
-    register = cut(inner, 0, pack) + inner + columns + batch
-    return Layout(tuple(shape), tuple(register), tuple(lane), tuple(warp))
-
-
-# --- shared memory
-
-
-@dataclass(frozen=True)
-class Shared:
-    """A tile in shared memory: the element offset is a linear map of the index bits."""
-
-    shape: tuple[int, ...]
-    columns: tuple[int, ...]  # of each index bit
-    bytes: int  # of one element
-
-    @property
-    def size(self) -> int:
-        """Bytes it takes."""
-        return self.bytes << union(self.columns).bit_length()
-
-    def offset(self, index: int) -> int:
-        """Where an element lies, in elements."""
-        return f2.apply(self.columns, index)
-
-    def under(self, layout: Layout) -> Layout:
-        """Of each slot of a layout the offset, in elements, instead of the index."""
-        bits = union(self.columns).bit_length()
-        return layout.mapped((1 << bits,), self.offset)
-
-
-def operand_tile(shape: Sequence[int], bytes: int, order: Sequence[int], width: int = 128) -> Shared:
-    """Panels of rows of `width` bytes along order[0], with the hardware's swizzle of that width.
-
-    The rows are along order[1]. Byte offset bits 7.. are added to bits 4.., as ldmatrix without
-    bank conflicts, wgmma descriptors and tensor maps have it. A tile narrower than `width` has
-    rows, and a swizzle, of its own width.
-    """
-    empty = Layout(tuple(shape), (), (), ())
-    first, *others = [empty.span(d) for d in order]
-    across = min(log2(width // bytes), first[1])
-    plain = [first[0] + k for k in range(across)]
-    plain += [start + k for start, count in others[:1] for k in range(count)]
-    plain += [first[0] + k for k in range(across, first[1])]
-    plain += [start + k for start, count in others[1:] for k in range(count)]
-    chunk = log2(16 // bytes)
-    swizzled = max(0, across - chunk)
-    columns = [0] * empty.bits
-    for to, bit in enumerate(plain):
-        column = 1 << to
-        above = to - (chunk + 3)
-        if 0 <= above < swizzled:
-            column |= 1 << chunk + above
-        columns[bit] = column
-    return Shared(tuple(shape), tuple(columns), bytes)

@@ -1,0 +1,286 @@
+"""The stand-in: every module that programs import, one object under two names, clear refusals."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tilewright
+from tilewright import compat
+from tilewright.errors import UnsupportedError
+
+ROOT = Path(__file__).parents[2]
+LANGUAGE = (
+    "core", "standard", "math", "random", "extra", "extra.libdevice", "extra.cuda",
+    "extra.cuda.libdevice",
+)  # fmt: skip
+NEEDS_TORCH = {"triton.tools.mxfp"}
+
+
+@pytest.fixture(autouse=True)
+def installed():
+    before = compat.is_installed()
+    compat.install()
+    yield
+    if not before:
+        compat.uninstall()
+
+
+def run(text, *args):
+    """A program in a process of its own; what it printed."""
+    result = subprocess.run(
+        [sys.executable, *args, "-c", textwrap.dedent(text)],
+        capture_output=True, text=True, timeout=60, cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT / "src"), "PATH": ""},
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+@pytest.mark.parametrize("name", [*compat.MODULES, *(f"triton.language.{m}" for m in LANGUAGE)])
+def test_modules(name):
+    if name in NEEDS_TORCH:
+        pytest.importorskip("torch")
+    module = importlib.import_module(name)
+    own = sys.modules[module.__name__]
+    assert module is own
+    assert module.__spec__.name == module.__name__
+    assert module.__name__.startswith("tilewright")
+
+
+def test_one_module_under_two_names():
+    import triton
+    import triton.language as tl
+    from triton.runtime.jit import JITFunction
+
+    assert triton is tilewright
+    assert tl is tilewright.language
+    assert JITFunction is tilewright.JITFunction is triton.runtime.JITFunction
+    assert isinstance(triton.jit(lambda x: x), JITFunction)
+
+
+def test_importing_parts_shadows_nothing():
+    import triton.runtime.cache
+    import triton.runtime.driver
+    import triton.testing
+
+    from tilewright.runtime import cache
+
+    assert cache is sys.modules["tilewright.runtime.cache"] is triton.runtime.cache
+    assert cache.DiskCache
+    assert triton.runtime.cache.FileCacheManager
+    assert importlib.import_module("tilewright.errors").LaunchError
+
+
+@pytest.mark.parametrize(
+    "name", ["triton._C.libtriton", "triton.experimental.gluon", "triton.language.nothing"]
+)
+def test_missing_modules(name):
+    with pytest.raises(ModuleNotFoundError, match="Tilewright stands in for triton"):
+        importlib.import_module(name)
+
+
+def test_nothing_is_installed_by_itself():
+    text = """
+        import sys, tilewright
+        try:
+            import triton
+        except ModuleNotFoundError:
+            print("none")
+        from tilewright import compat
+        compat.install()
+        import triton, triton.language
+        print(triton is tilewright)
+        compat.uninstall()
+        print("triton" in sys.modules, "triton.language" in sys.modules)
+    """
+    assert run(text).split() == ["none", "True", "False", "False"]
+
+
+def test_stands_in_for_an_installed_triton(tmp_path):
+    (tmp_path / "triton").mkdir()
+    (tmp_path / "triton" / "__init__.py").write_text("real = True\n")
+    text = f"""
+        import sys
+        sys.path.insert(0, {str(tmp_path)!r})
+        from tilewright import compat
+        compat.install()
+        import triton
+        print(hasattr(triton, "real"))
+        compat.uninstall()
+        import triton
+        print(triton.real)
+        try:
+            compat.install()
+        except ImportError as error:
+            print(error)
+    """
+    first, second, third = run(text).splitlines()
+    assert (first, second) == ("False", "True")
+    assert third.startswith(f"triton was imported already, from {tmp_path}")
+
+
+def test_names_of_the_package():
+    import triton
+
+    wanted = ["jit", "autotune", "heuristics", "Config", "cdiv", "next_power_of_2", "constexpr_function", "language", "testing", "runtime", "JITFunction", "KernelInterface", "TensorWrapper", "reinterpret", "MockTensor", "OutOfResources", "CompilationError", "TritonError", "InterpreterError", "must_use_result", "set_allocator", "compile", "compiler", "knobs", "backends", "tools"]
+    missing = [name for name in wanted if not hasattr(triton, name)]
+    assert not missing
+    major, minor = triton.__version__.split(".")[:2]
+    assert (int(major), int(minor)) >= (3, 0)
+
+
+def test_own_version():
+    project = (ROOT / "pyproject.toml").read_text()
+    assert tilewright.version == re.search(r'^version = "(.*)"', project, re.MULTILINE)[1]
+
+
+def test_driver():
+    import triton
+
+    active = triton.runtime.driver.active
+    target = active.get_current_target()
+    assert (target.backend, target.warp_size) == ("cpu", 1)
+    assert active.get_current_device() == 0
+    properties = active.utils.get_device_properties(0)
+    assert properties["multiprocessor_count"] >= 1
+    assert all(properties[k] >= 1 for k in ("max_shared_mem", "max_num_regs", "warpSize"))
+    assert active.get_benchmarker()(lambda: None, quantiles=[0.5])[0] >= 0
+    torch = pytest.importorskip("torch")
+    assert active.get_active_torch_device() == torch.device("cpu")
+    triton.runtime.driver.set_active("other")
+    assert triton.runtime.driver.active == "other"
+    triton.runtime.driver.reset_active()
+
+
+@pytest.mark.cpu
+def test_compile():
+    import triton
+    import triton.language as tl
+    from triton.compiler import ASTSource
+
+    @triton.jit
+    def scale(x, n, C: tl.constexpr):
+        tl.store(x, n * C)
+
+    source = ASTSource(scale, {"x": "*fp32", "n": "i32", "C": "constexpr"}, {(2,): 3})
+    handle = triton.compile(source)
+    assert "mul" in handle.asm["ttir"]
+    x = np.zeros(1, np.float32)
+    handle[(1,)](x, 5)
+    assert x[0] == 15
+    with pytest.raises(UnsupportedError, match="triton.compile takes an ASTSource here, got str"):
+        triton.compile("kernel.ttir")
+    with pytest.raises(tilewright.TilewrightError, match="CUDA target is not there yet"):
+        triton.compile(source, target=triton.backends.compiler.GPUTarget("cuda", 80, 32))
+
+
+@pytest.mark.cpu
+def test_launch_hooks():
+    import triton
+    import triton.language as tl
+    from triton import knobs
+
+    @triton.jit
+    def one(x):
+        tl.store(x, 1)
+
+    seen = []
+    with knobs.runtime.scope(), tilewright.options(target="cpu"):
+        knobs.runtime.launch_enter_hook.add(lambda metadata: seen.append(metadata["name"]))
+        knobs.runtime.launch_exit_hook = lambda metadata: seen.append("exit")
+        one[(1,)](np.zeros(1, np.float32))
+        knobs.runtime.launch_enter_hook.clear()
+    assert seen == ["one", "exit"]
+    assert knobs.runtime.launch_exit_hook == []
+
+
+def test_knobs(monkeypatch):
+    from triton import knobs
+
+    from tilewright import config
+
+    monkeypatch.delenv("TILEWRIGHT_DEBUG", raising=False)
+    with knobs.runtime.scope():
+        knobs.runtime.debug = True
+        assert config.get("debug") is True
+    assert config.get("debug") is False
+    fresh = knobs.cache.copy().reset()
+    assert fresh.dump_dir == ""
+
+
+def test_unsupported_names_say_so():
+    from triton.runtime.build import compile_module_from_src
+
+    with pytest.raises(
+        UnsupportedError, match="triton.runtime.build.compile_module_from_src is not supported"
+    ):
+        compile_module_from_src("int x;", "name")
+
+
+def test_files_of_programs(tmp_path, monkeypatch):
+    from triton.runtime.cache import get_cache_manager
+
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
+    manager = get_cache_manager("ab" * 32)
+    assert manager.get_file("a.txt") is None
+    path = manager.put("text", "a.txt", binary=False)
+    assert manager.get_file("a.txt") == path
+    assert Path(path).read_text() == "text"
+    manager.put_group("all", {"a.txt": path})
+    assert manager.get_group("all") == {"a.txt": path}
+
+
+def test_wrapped_tensors():
+    torch = pytest.importorskip("torch")
+    import triton
+    import triton.language as tl
+    from triton._internal_testing import numpy_random, to_numpy, to_triton, unwrap_tensor
+
+    x = numpy_random((8,), "uint32")
+    wrapped = to_triton(x, "cpu")
+    assert isinstance(wrapped, triton.TensorWrapper)
+    np.testing.assert_array_equal(to_numpy(wrapped), x)
+    assert unwrap_tensor(wrapped).dtype == torch.int32
+    assert triton.reinterpret(wrapped, torch.int32) is wrapped.base
+    assert to_triton(numpy_random(4, "bfloat16"), "cpu", "bfloat16").dtype == torch.bfloat16
+
+    @triton.jit
+    def halve(x):
+        i = tl.arange(0, 8)
+        tl.store(x + i, tl.load(x + i) // 2)
+
+    halve[(1,)](wrapped)
+    np.testing.assert_array_equal(to_numpy(wrapped), x // 2)
+
+
+def test_packed_floats():
+    torch = pytest.importorskip("torch")
+    from triton.tools.mxfp import MXFP4Tensor, MXScaleTensor
+
+    values = torch.tensor([0.0, 0.25, 0.75, 2.5, 5.0, 7.0, -1.5, -0.5])
+    codes = MXFP4Tensor(values)
+    expected = torch.tensor([0.0, 0.0, 1.0, 2.0, 4.0, 6.0, -1.5, -0.5])
+    assert torch.equal(codes.to(torch.float32), expected)
+    packed = codes.to_packed_tensor(0)
+    assert packed.shape == (4,)
+    assert torch.equal(codes.unpack_packed_tensor(packed, 0, (8,)), codes.data)
+    scales = MXScaleTensor(torch.tensor([0.5, 1.0, 8.0]))
+    assert torch.equal(scales.to(torch.float32), torch.tensor([0.5, 1.0, 8.0]))
+    drawn = MXScaleTensor(size=(100,)).random(0.5, 4.0).to(torch.float32)
+    assert 0.5 <= drawn.min() <= drawn.max() <= 4.0
+
+
+def test_importing_is_light():
+    text = """
+        import sys, tilewright
+        print([m for m in ("llvmlite", "torch", "click", "rich", "jinja2") if m in sys.modules])
+    """
+    assert run(text).strip() == "[]"
