@@ -54,6 +54,7 @@ LAZY_MODULES = {
     ("targets/base.py", "tilewright.targets.cuda"),
     # ... and a compiler when the disk cache has nothing.
     ("targets/cpu/launch.py", "tilewright.targets.cpu.lower"),
+    ("targets/cpu/launch.py", "tilewright.targets.cpu.prints"),
 }
 
 FILE_LINES = 600

@@ -257,6 +257,7 @@ def test_what_a_signal_handler_raises_comes_out_of_the_launch():
 def test_a_forked_child_has_its_own_workers():
     code = """
     import os, sys
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # NumPy starts no threads of its own
     sys.path.insert(0, {here!r})
     from test_threads import Job, threads
     def check():

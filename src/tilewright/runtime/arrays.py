@@ -168,7 +168,8 @@ def find_family(value: Any, name: str = "") -> Family:
     cls = type(value)
     if cls in _families:
         return _families[cls]
-    if isinstance(value, np.ma.MaskedArray):
+    masked = sys.modules.get("numpy.ma")  # np.ma would import it, which takes 15 ms
+    if masked is not None and isinstance(value, masked.MaskedArray):
         raise ArgumentTypeError(
             f"{label(name)}: a kernel cannot see the mask of a masked array; "
             f"pass x.filled(0), or x.data and the mask as two arguments"

@@ -10,10 +10,11 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
-import inspect
+import linecache
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -263,11 +264,25 @@ def text_of(function: JITCallable) -> tuple[str, Place]:
     if function._given is not None:
         source = function.source
         return source.text, Place(source.file, 1, source.text.count("\n") + 1)
-    try:
-        lines, first = inspect.getsourcelines(function.fn)
-    except (OSError, TypeError) as error:
-        raise missing_source(function.fn) from error
-    return "".join(lines), Place(function.fn.__code__.co_filename, first, len(lines))
+    code = function.fn.__code__
+    linecache.checkcache(code.co_filename)
+    lines = linecache.getlines(code.co_filename, function.fn.__globals__)
+    first = code.co_firstlineno
+    last = max(line for c in codes(code) for *_, line in c.co_lines() if line)
+    if last > len(lines):
+        raise missing_source(function.fn)
+    # inspect.getsource finds the end with Python's tokenizer, which takes 20 times as long.
+    depth = indentation(lines[first - 1])
+    while last < len(lines) and indentation(lines[last]) > depth:
+        last += 1
+    text = "".join(lines[first - 1 : last]).rstrip()
+    return text, Place(code.co_filename, first, text.count("\n") + 1)
+
+
+def indentation(line: str) -> float:
+    """How deep a line stands; blank lines belong to what is around them."""
+    bare = line.lstrip()
+    return len(line) - len(bare) if bare else inf
 
 
 def is_ours(module: str | None) -> bool:

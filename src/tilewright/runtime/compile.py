@@ -66,6 +66,7 @@ class Compilation:
     signature: dict[str, str]
     constants: dict[str, Any]
     from_cache: bool
+    watched: list[tuple[dict[str, Any], str, Any]]  # globals that were compiled in
     kernel: Kernel | None = None  # None when it came from the disk cache
     times: dict[str, float] = field(default_factory=dict)  # seconds of each step
     disassemble: Callable[[str], str] | None = None
@@ -196,7 +197,7 @@ def compile_now(
         binary = target.load(object_bytes, metadata)
     if "times" in request.dump:
         show(request, "times", "".join(f"{v * 1e3:9.3f} ms  {k}\n" for k, v in times.items()))
-    return finished(request, key, metadata, ir, code.text, binary, times, kernel)
+    return finished(request, closure, key, metadata, ir, code.text, binary, times, kernel)
 
 
 def make_ir(request: Request, times: dict[str, float]) -> tuple[Kernel, str]:
@@ -240,7 +241,7 @@ def from_disk(
         move_sites(metadata, closure.places)
         binary = request.target.load(files["object"], metadata)
     texts = (files["ir"].decode(), files["llvm"].decode())
-    return finished(request, key, metadata, *texts, binary, times, None)
+    return finished(request, closure, key, metadata, *texts, binary, times, None)
 
 
 def move_sites(metadata: dict[str, Any], places: list[Place]) -> None:
@@ -261,6 +262,7 @@ def move_sites(metadata: dict[str, Any], places: list[Place]) -> None:
 
 def finished(
     request: Request,
+    closure: Closure,
     key: str,
     metadata: dict[str, Any],
     ir: str,
@@ -281,6 +283,7 @@ def finished(
         signature={name: str(kind) for name, kind in request.types.items()},
         constants=dict(request.constants),
         from_cache=kernel is None,
+        watched=closure.watched,
         kernel=kernel,
         times=times,
         disassemble=request.target.assembly,

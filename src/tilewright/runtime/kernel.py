@@ -236,7 +236,7 @@ class JITFunction(JITCallable, KernelInterface):
             if found is None:
                 compilation = compile_kernel(call.request())
                 if not self.watched:
-                    self.watched += scan(self).watched
+                    self.watched += compilation.watched
                 handle = CompiledKernel(self, compilation, call.options)
                 found = self.entries[call.key] = Entry(handle, call.trees, call.settings.team)
             return found

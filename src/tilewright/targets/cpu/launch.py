@@ -25,14 +25,12 @@ from tilewright.ir.inst import Kernel
 from tilewright.ir.types import Type, parse_type
 from tilewright.passes import pipeline
 from tilewright.targets.cpu import threads
-from tilewright.targets.cpu.prints import print_address
 
 STATE_WORDS = 16  # the launch's state: 8 words of the pool, then the record of a fault
 HEAD_SLOTS = 6  # pointer to the state, grid, pointer to counters, reserved
 SLOTS = 3  # of a parameter: value, and the bounds of its storage
 TAKEN, SITE, PROGRAM, ADDRESS, OUTSIDE = range(8, 13)  # words of the fault record
 CHUNKS_PER_THREAD = 6  # so that threads which finish early find work left
-IMPORTS = {"tw_poll": threads.poll_address, "tw_print": print_address}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +85,16 @@ class CpuTarget:
         imports = {name: IMPORTS[name]() for name in metadata["imports"]}
         library = llvm.Library.load(object_bytes, [metadata["entry"]], imports)
         return CpuBinary(library, metadata)
+
+
+def print_address() -> int:
+    """Where `tw_print` is; met only by kernels that print."""
+    from tilewright.targets.cpu.prints import print_address
+
+    return print_address()
+
+
+IMPORTS = {"tw_poll": threads.poll_address, "tw_print": print_address}
 
 
 class ArgumentBlock:

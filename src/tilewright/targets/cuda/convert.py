@@ -103,7 +103,8 @@ def merged(steps: Sequence[Step], registers: int) -> tuple[Step, ...]:
     out: list[Step] = []
     for step in steps:
         if isinstance(step, Select) and out and isinstance(out[-1], Select):
-            step = Select(tuple(out.pop().registers[r] for r in step.registers))
+            before = out.pop().registers
+            step = Select(tuple(before[r] for r in step.registers))
         out.append(step)
     kept = []
     for step in out:
@@ -151,26 +152,19 @@ def find_origin(source: Layout, target: Layout, flip: int) -> Origin:
     """An origin that changes as few lanes and warps as it can."""
     first = len(source.register)
 
-    def near(column: int, own: int, own_slot: int) -> int:
-        """A source slot of an index: with the thread's own bit alone, else as near as may be."""
-        for columns in (source.register, source.register + source.lane):
-            rest = f2.solve(columns, column ^ own)
-            if rest is not None:
-                return rest | own_slot if len(columns) == first else rest ^ own_slot
-        return f2.solve(source.columns, column)
-
-    def near_lane(column: int, own: int, own_slot: int) -> int:
-        rest = f2.solve(source.register, column ^ own)
+    def near(column: int, own: int, own_slot: int, others: tuple[int, ...]) -> int:
+        """A source slot of an index: with the thread's own bit, or else as near as may be."""
+        rest = f2.solve(others, column ^ own)
         return f2.solve(source.columns, column) if rest is None else rest | own_slot
 
     return Origin(
         tuple(f2.solve(source.columns, c) for c in target.register),
         tuple(
-            near_lane(c, own, 1 << first + k)
+            near(c, own, 1 << first + k, source.register)
             for k, (c, own) in enumerate(zip(target.lane, source.lane, strict=True))
         ),
         tuple(
-            near(c, own, 1 << first + LANE_BITS + k)
+            near(c, own, 1 << first + LANE_BITS + k, source.register + source.lane)
             for k, (c, own) in enumerate(zip(target.warp, source.warp, strict=True))
         ),
         f2.solve(source.columns, flip),
@@ -228,21 +222,24 @@ def find_rounds(origin: Origin) -> tuple[tuple[int, ...], ...] | None:
     of, by taking its registers in another order.
     """
     choices = [(0, 0), *((1 << r, slot) for r, slot in enumerate(origin.register))]
-    after: list[int] = []
-    lanes: list[int] = []
-    taken: list[int] = []
+    rounds: list[tuple[int, int, int]] = []
     for slot in origin.lane:
-        for c, change in choices:
-            lane, register = origin.lane_of(slot ^ change), origin.register_of(slot ^ change)
-            both = [x | y << LANE_BITS for x, y in zip([*lanes, lane], [*taken, register])]
-            if f2.rank([*lanes, lane]) == f2.rank(both):
-                break
-        else:
+        tries = [
+            (c, origin.lane_of(slot ^ change), origin.register_of(slot ^ change))
+            for c, change in choices
+        ]
+        fitting = (one for one in tries if sends_one([*rounds, one]))
+        found = next(fitting, None)
+        if found is None:
             return None
-        after.append(c)
-        lanes.append(lane)
-        taken.append(register)
-    return tuple(after), tuple(lanes), tuple(taken)
+        rounds.append(found)
+    return tuple(zip(*rounds, strict=True))
+
+
+def sends_one(rounds: Sequence[tuple[int, int, int]]) -> bool:
+    """Whether lanes that read from one lane read one register of it."""
+    both = [lane | register << LANE_BITS for _, lane, register in rounds]
+    return f2.rank(lane for _, lane, _ in rounds) == f2.rank(both)
 
 
 def send_map(lanes: tuple[int, ...], taken: tuple[int, ...]) -> tuple[int, ...]:
