@@ -1,6 +1,6 @@
 """Run, step through and explain Triton kernels on CPUs and NVIDIA GPUs."""
 
-from tilewright import language, runtime, testing
+from tilewright import debug, language, runtime, testing
 from tilewright.config import options
 from tilewright.errors import CompileError as CompilationError
 from tilewright.errors import TilewrightError
@@ -27,7 +27,7 @@ __version__ = "3.6.0"
 __all__ = [
     "Autotuner", "CompilationError", "Config", "Heuristics", "InterpreterError", "JITFunction",
     "KernelInterface", "MockTensor", "OutOfResources", "TensorWrapper", "TilewrightError",
-    "TritonError", "autotune", "cdiv", "constexpr_function", "heuristics", "jit", "language",
+    "TritonError", "autotune", "cdiv", "constexpr_function", "debug", "heuristics", "jit", "language",
     "must_use_result", "next_power_of_2", "options", "reinterpret", "runtime", "set_allocator",
     "testing", "version", "watch",
 ]  # fmt: skip

@@ -229,6 +229,29 @@ def test_launch_hooks():
     assert knobs.runtime.launch_exit_hook == []
 
 
+@pytest.mark.cpu
+def test_compile_hooks():
+    import triton
+    import triton.language as tl
+    from triton import knobs
+
+    @triton.jit
+    def two(x, C: tl.constexpr):
+        tl.store(x, C)
+
+    seen = []
+
+    def note(*, fn, compile, already_compiled, **_):
+        seen.append((fn.name, compile["signature"], compile["constants"], already_compiled))
+
+    with knobs.runtime.scope(), tilewright.options(target="cpu"):
+        knobs.runtime.jit_cache_hook = knobs.runtime.jit_post_compile_hook = note
+        x = np.zeros(1, np.float32)
+        for _ in range(2):
+            two[(1,)](x, C=4)
+    assert seen == [("two", {"x": "*f32"}, {"C": 4}, False)] * 2
+
+
 def test_knobs(monkeypatch):
     from triton import knobs
 

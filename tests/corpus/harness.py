@@ -31,7 +31,7 @@ def tensor(*shape: int, seed: int = 0, scale: float = 1.0) -> Any:
     import torch
 
     generator = torch.Generator().manual_seed(seed + 31 * len(shape) + sum(shape))
-    values = torch.randn(*shape, generator=generator, dtype=torch.float64) * scale
+    values = torch.randn(shape, generator=generator, dtype=torch.float64) * scale
     return values.bfloat16().double()
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 from tilewright import config
 from tilewright.compat.cache_names import FileCacheManager, default_cache_dir
-from tilewright.runtime.kernel import launch_observers
+from tilewright.runtime.kernel import compile_observers, launch_observers
 
 propagate_env = True
 
@@ -119,8 +120,8 @@ class autotuning_knobs(base_knobs):
         os.environ["TRITON_PRINT_AUTOTUNING"] = str(int(value))
 
 
-class LaunchHooks:
-    """Calls a program's hooks around each launch."""
+class Hooks:
+    """Calls a program's hooks around launches and compilations."""
 
     def define(self, jit: Any) -> None:
         """A new kernel is of no interest."""
@@ -132,10 +133,31 @@ class LaunchHooks:
         call(runtime.launch_exit_hook, metadata)
         return result
 
+    def compilation(self, jit: Any, launch: Any, handle: Any) -> None:
+        hook = runtime.jit_cache_hook if handle is None else runtime.jit_post_compile_hook
+        signature = {name: str(kind) for name, kind in launch.types.items()}
+        key = str((signature, launch.constants, launch.options))
+        call(
+            hook,
+            key=key,
+            repr=f"{jit.__name__}({signature})",
+            fn=SimpleNamespace(module=jit.__module__, name=jit.__name__, jit_function=jit),
+            compile={
+                "key": key, "signature": signature, "constants": launch.constants,
+                **launch.options,
+            },
+            is_manual_warmup=False,
+            already_compiled=False,
+        )  # fmt: skip
 
-def call(hook: Any, *args: Any) -> None:
+
+def call(hook: Any, *args: Any, **kwargs: Any) -> None:
     if hook:
-        hook(*args)
+        hook(*args, **kwargs)
+
+
+AROUND_LAUNCHES = ("launch_enter_hook", "launch_exit_hook")
+AROUND_COMPILATIONS = ("jit_cache_hook", "jit_post_compile_hook")
 
 
 class runtime_knobs(base_knobs):
@@ -158,22 +180,24 @@ class runtime_knobs(base_knobs):
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
-        if name in ("launch_enter_hook", "launch_exit_hook") and value is not None:
-            watch_launches()
+        if name in AROUND_COMPILATIONS and value is not None:
+            add_once(compile_observers, hooks.compilation)
+        if name in AROUND_LAUNCHES and value:
+            add_once(launch_observers, hooks)
 
     def __getattribute__(self, name: str) -> Any:
-        if name in ("launch_enter_hook", "launch_exit_hook"):
-            watch_launches()  # whoever asks may add to the chain
+        if name in AROUND_LAUNCHES:
+            add_once(launch_observers, hooks)  # whoever asks may add to the chain
         return super().__getattribute__(name)
 
 
-_hooks = LaunchHooks()
+hooks = Hooks()
 
 
-def watch_launches() -> None:
-    """From now on launches ask the hooks."""
-    if _hooks not in launch_observers and "runtime" in globals():
-        launch_observers.append(_hooks)
+def add_once(observers: list, observer: Any) -> None:
+    """From now on what is observed asks the hooks."""
+    if observer not in observers:
+        observers.append(observer)
 
 
 class language_knobs(base_knobs):

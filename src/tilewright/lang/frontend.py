@@ -9,16 +9,17 @@ from typing import Any
 
 from tilewright.errors import CompileError, Loc
 from tilewright.ir.inst import Block, Builder, Kernel, Param, Value
-from tilewright.ir.op import running
+from tilewright.ir.op import Op, running
 from tilewright.ir.types import Type
 from tilewright.lang import calls, control, displays, expressions, inline, statements
 from tilewright.lang.constexpr import unwrap
 from tilewright.lang.jit import JITCallable
 from tilewright.lang.outcome import FALL, NOTHING, Returned
 from tilewright.lang.scope import Scope
-from tilewright.lang.tensor import tensor
+from tilewright.lang.tensor import known, tensor
 from tilewright.lang.values import flatten
 from tilewright.ops.control import yield_
+from tilewright.ops.known import evaluate
 from tilewright.ops.shape import constant
 
 EXPRESSIONS = (
@@ -37,7 +38,6 @@ class Frontend:
     def __init__(self, options: dict[str, Any]):
         self.builder = Builder()
         self.builder.region_builder = self.region
-        self.emit = self.builder.emit
         self.options = options
         self.debug = bool(options.get("debug", False))
         self.scope: Scope = None  # set before anything is compiled
@@ -96,6 +96,21 @@ class Frontend:
 
     # --- the machine
 
+    def emit(self, op: Op, *operands: Value, region: Any = None, **attrs: Any) -> Any:
+        """Append an instruction, or the number that it gives for numbers."""
+        if op.emit is not None and operands and all(map(is_constant, operands)):
+            result = op.rule(*[x.type for x in operands], **attrs)
+            numbers = [x.inst.attrs["value"] for x in operands]
+            dtypes = [x.type.dtype for x in operands]
+            found = evaluate(op, dtypes, numbers, attrs, result.dtype)
+            if found is not None:
+                return self.builder.emit(constant, value=found, type=str(result))
+        return self.builder.emit(op, *operands, region=region, **attrs)
+
+    def known(self, handle: Value) -> Any:
+        """The number that a scalar holds, None if only the run knows it."""
+        return handle.inst.attrs["value"] if is_constant(handle) else None
+
     def call(self, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """A jit function called by a function of the language."""
         return inline.call(self, function, [unwrap(a) for a in args], unwrap_all(kwargs))
@@ -127,13 +142,17 @@ class Frontend:
 
     def iterate(self, *bounds: tensor) -> Iterator[int]:
         """The numbers of a range outside a `for` statement, e.g. in a comprehension."""
-        insts = [x.handle.inst for x in bounds]
-        if any(inst is None or inst.op is not constant for inst in insts):
+        if not all(is_constant(x.handle) for x in bounds):
             raise CompileError(
                 "the bounds of a range must be known at compile time here; only a `for` "
                 "statement can count to a value that is known when the kernel runs"
             )
-        return iter(range(*[inst.attrs["value"] for inst in insts]))
+        return iter(range(*known(bounds)))
+
+
+def is_constant(handle: Value) -> bool:
+    """Whether a value is a scalar number that is written in the kernel."""
+    return handle.inst is not None and handle.inst.op is constant and not handle.type.shape
 
 
 def unwrap_all(kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -105,6 +105,24 @@ class tensor:
         raise TypeRuleError(f"tiles cannot be iterated over or unpacked, got {self.handle.type}")
 
 
+def known(value: Any) -> Any:
+    """The number that a scalar holds, if it is known now, also inside tuples; others as they are.
+
+    Kernels may use a literal that was assigned to a name wherever they need a number.
+    """
+    if isinstance(value, tensor):
+        if value.handle.type.shape:
+            return value
+        number = machine().known(value.handle)
+        return value if number is None else number
+    if isinstance(value, constexpr):
+        return value.value
+    if isinstance(value, (tuple, list)):
+        items = [known(item) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return value
+
+
 class _Bound:
     """A method of a tensor."""
 

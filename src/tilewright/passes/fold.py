@@ -8,7 +8,8 @@ from tilewright.ir.inst import Block, Builder, Inst, Kernel, Value
 from tilewright.ir.op import Op
 from tilewright.ir.rewrite import inline, rebuild
 from tilewright.ops import control, debug, shape
-from tilewright.passes.constants import constant, evaluate, integer, number, scalar_of
+from tilewright.ops.known import evaluate
+from tilewright.passes.constants import constant, integer, number, scalar_of
 from tilewright.passes.identities import IDENTITIES
 
 

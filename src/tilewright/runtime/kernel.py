@@ -41,6 +41,8 @@ class LaunchObserver(Protocol):
 
 # Innermost last; empty in ordinary use, which is all that the short way of a launch checks.
 launch_observers: list[LaunchObserver] = []
+# Called as (jit, call, None) before a kernel is compiled, and with the handle afterwards.
+compile_observers: list[Callable[[JITFunction, Call, CompiledKernel | None], Any]] = []
 
 
 class KernelInterface:
@@ -234,10 +236,14 @@ class JITFunction(JITCallable, KernelInterface):
         with self.lock:
             found = self.entries.get(call.key)
             if found is None:
+                for observe in compile_observers:
+                    observe(self, call, None)
                 compilation = compile_kernel(call.request())
                 if not self.watched:
                     self.watched += compilation.watched
                 handle = CompiledKernel(self, compilation, call.options)
+                for observe in compile_observers:
+                    observe(self, call, handle)
                 found = self.entries[call.key] = Entry(handle, call.trees, call.settings.team)
             return found
 

@@ -102,7 +102,9 @@ def outer(signature: Signature, ways: Ways) -> Callable:
         __table=ways.table, __current=current, __special=ways.special, __hooks=ways.hooks,
         __watched=ways.watched, __is_stale=ways.is_stale, __slow=ways.slow,
     )  # fmt: skip
-    return write(text, signature.kernel, names)
+    launch = write(text, signature.kernel, names)
+    launch._torchdynamo_disable = True  # torch.compile calls it and does not trace into it
+    return launch
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,4 +137,3 @@ def fill_tail(e: Evaluator, buffer: Buffer) -> None:
     e.row = before
     for loop in reversed(loops):
         e.forget(loop.close())
-

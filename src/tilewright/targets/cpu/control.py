@@ -43,9 +43,7 @@ def for_loop(x: Lowering, inst: Inst) -> None:
 
 
 def carry_scalars(x: Lowering, loop: Loop, carried: tuple[Value, ...]) -> dict[int, Carried]:
-    return {
-        k: loop.carry(x.e.scalar(v).lane) for k, v in enumerate(carried) if not v.type.shape
-    }
+    return {k: loop.carry(x.e.scalar(v).lane) for k, v in enumerate(carried) if not v.type.shape}
 
 
 def share_buffers(
@@ -79,9 +77,7 @@ def while_loop(x: Lowering, inst: Inst) -> None:
     """A loop on a condition, which ends too when the launch is stopped."""
     e, w = x.e, x.e.w
     condition, body = inst.blocks
-    starts = [
-        (p, v) for p, v in zip(condition.params, inst.operands, strict=True) if p.type.shape
-    ]
+    starts = [(p, v) for p, v in zip(condition.params, inst.operands, strict=True) if p.type.shape]
     for p, q, r in zip(condition.params, body.params, inst.results, strict=True):
         if p.type.shape:
             e.buffers[p] = e.buffers[q] = e.buffers[r] = x.buffer(p)

@@ -112,7 +112,7 @@ class Counters:
         param = self.memory.param(inst)
         if param is None:
             return None, ""
-        e, b, w = self.e, self.e.b, self.e.w
+        b, w = self.e.b, self.e.w
         slot, table = w.fresh(), w.fresh()
         w.write(f"{slot} = getelementptr i64, ptr {self.words()}, i64 {site * WORDS + 2}")
         w.write(f"{table} = load ptr, ptr {slot}")
@@ -144,5 +144,7 @@ def flops_of(inst: Inst) -> float:
         x, y, _ = (v.type for v in inst.operands)
         return 2 * prod(x.shape) * y.shape[-1]
     if inst.op.name in ("reduce", "scan"):
-        return inst.operands[0].type.size - (inst.results[0].type.size if inst.op.name == "reduce" else 0)
+        return inst.operands[0].type.size - (
+            inst.results[0].type.size if inst.op.name == "reduce" else 0
+        )
     return inst.op.flops * inst.results[0].type.size if inst.results else 0

@@ -319,14 +319,14 @@ class Evaluator:
         lane = self.b.bitcast(self.lanes_of(form), buffer.type.dtype)
         return Vector(lane, form.depth) if lane.width > 1 else Uniform(lane, form.depth)
 
-    def load_memory(
-        self, address: Lane, dtype: t.DType, width: int, aligned: bool = False
-    ) -> Lane:
+    def load_memory(self, address: Lane, dtype: t.DType, width: int, aligned: bool = False) -> Lane:
         """A plain load; booleans are bytes in memory."""
         memory = t.uint8 if dtype is t.int1 else dtype
         kind = self.b.const(0, memory, width).type
         align = dtype.bytes * width if aligned and width > 1 else dtype.bytes
-        lane = self.b.value(f"load {kind}, ptr {address.text}, align {min(align, 64)}", memory, width)
+        lane = self.b.value(
+            f"load {kind}, ptr {address.text}, align {min(align, 64)}", memory, width
+        )
         return self.b.ne(lane, self.b.const(0, memory, width)) if dtype is t.int1 else lane
 
     def strided(self, address: Lane, dtype: t.DType, step: int) -> Lane:
@@ -338,7 +338,9 @@ class Evaluator:
         for i in range(width):
             place = self.b.offset(address, self.const(i * step)) if i else address
             one = self.load_memory(place, memory, 1)
-            lane = self.b.value(f"insertelement {kind} {lane.text}, {one.typed}, i32 {i}", memory, width)
+            lane = self.b.value(
+                f"insertelement {kind} {lane.text}, {one.typed}, i32 {i}", memory, width
+            )
         return self.b.ne(lane, self.b.const(0, memory, width)) if dtype is t.int1 else lane
 
     def write_buffer(self, buffer: Buffer, index: tuple[Index, ...], form: Form) -> None:
@@ -377,8 +379,10 @@ def arange(e: Evaluator, inst: Inst, index: tuple[Index, ...]) -> Form:
     start = inst.attrs["start"]
 
     def make() -> Lane:
-        lane = e.b.const(i.base.known, t.int32) if i.base.known is not None else e.b.cast(
-            i.base, t.int32
+        lane = (
+            e.b.const(i.base.known, t.int32)
+            if i.base.known is not None
+            else e.b.cast(i.base, t.int32)
         )
         if not start:
             return lane
@@ -397,9 +401,7 @@ def splat(e: Evaluator, inst: Inst, index: tuple[Index, ...]) -> Form:
 def broadcast(e: Evaluator, inst: Inst, index: tuple[Index, ...]) -> Form:
     x = inst.operands[0]
     zero = e.scalar_index(0)
-    return e.eval(
-        x, tuple(zero if n == 1 else i for n, i in zip(x.type.shape, index, strict=True))
-    )
+    return e.eval(x, tuple(zero if n == 1 else i for n, i in zip(x.type.shape, index, strict=True)))
 
 
 def permute(e: Evaluator, inst: Inst, index: tuple[Index, ...]) -> Form:

@@ -58,7 +58,8 @@ class Loop:
         w.write(f"br label %{head}")
         w.label(head)
         w.write(
-            f"{self.counter} = phi {self.type} [{self.low}, %{before}], [{following}, %{scope.label}]"
+            f"{self.counter} = phi {self.type} [{self.low}, %{before}], "
+            f"[{following}, %{scope.label}]"
         )
         for c in self.carried:
             w.write(

@@ -11,6 +11,7 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Block, Inst, Kernel, Value
 from tilewright.ir.types import Type
 from tilewright.targets.cpu import control, prints, products, sources, wholes
+from tilewright.targets.cpu.atomics import atomic
 from tilewright.targets.cpu.clip import fill_tail
 from tilewright.targets.cpu.counters import WORDS, Counters
 from tilewright.targets.cpu.evaluate import Buffer, Evaluator, OpLanes
@@ -87,12 +88,14 @@ class Lowering:
     def block(self, block: Block, assigns: list[tuple[Value, Value]] = ()) -> None:
         """Everything in a block; then each value is assigned to its target's buffer."""
         parts = segments(block)
+        tails = dict(self.e.tails)
         for part in parts[:-1]:
             if isinstance(part, Inst):
                 control.RULES[part.op.name](self, part)
             else:
                 self.straight(part)
         self.straight(parts[-1], assigns)
+        self.e.tails = tails  # this block may not run, so nothing it filled in counts after it
 
     def straight(self, insts: list[Inst], assigns: list[tuple[Value, Value]] = ()) -> None:
         scheduler = Scheduler(self.plan)
@@ -173,7 +176,7 @@ class Lowering:
         elif name == "store":
             self.memory.store(inst, ())
         elif name in ("atomic_rmw", "atomic_cas"):
-            old = self.memory.atomic(inst, ())
+            old = atomic(self.memory, inst, ())
             self.e.bind(inst.result, (), Uniform(old, self.e.w.at))
         elif name == "device_assert":
             self.memory.check_assert(inst, ())
@@ -287,5 +290,3 @@ def module_text(lowering: Lowering) -> str:
         ]
     )
     return text.replace(FLOPS_WORD, flops_word)
-
-

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tilewright.codegen.lanes import Lanes
 from tilewright.codegen.literals import Lane, suffix
 from tilewright.errors import Loc
 from tilewright.ir import types as t
@@ -19,7 +18,8 @@ FAULT_WORD = 8  # of the launch state, where a fault is recorded
 
 # The first program that faults leaves what happened in the launch state and stops the launch.
 FAULT_IR = """
-define internal void @tw_fault(ptr %args, i64 %site, i64 %pid, i64 %address, i64 %outside) cold noinline {
+define internal void @tw_fault(
+    ptr %args, i64 %site, i64 %pid, i64 %address, i64 %outside) cold noinline {
   %state = load ptr, ptr %args
   %record = getelementptr i64, ptr %state, i64 8
   %old = cmpxchg ptr %record, i64 0, i64 1 acq_rel monotonic
@@ -239,7 +239,7 @@ class Memory:
         param = self.param(inst)
         if not self.bounds or param is None:
             return
-        e, b, w = self.e, self.e.b, self.e.w
+        b, w = self.e.b, self.e.w
         extent = self.extent(param)
         place = b.bitcast(address, t.uint64)
         room = b.sub(b.sub(extent.high, extent.low), b.const(size, t.uint64))
@@ -293,8 +293,10 @@ class Memory:
         fill = e.eval(other, index) if other is not None else None
         if self.holds(inst, index, a.mask):
             a.mask = e.true
-        if isinstance(a.pointer, Uniform) and isinstance(a.mask, Uniform) and (
-            fill is None or isinstance(fill, Uniform)
+        if (
+            isinstance(a.pointer, Uniform)
+            and isinstance(a.mask, Uniform)
+            and (fill is None or isinstance(fill, Uniform))
         ):
             return self.load_scalar(inst, a, fill)
         return Vector(self.load_lanes(inst, index, a, fill), e.w.at)
@@ -363,8 +365,8 @@ class Memory:
         if contiguous and a.unmasked:
             return e.load_memory(a.pointer.base, a.dtype, width)
         mask = b.splat(e.lanes_of(a.mask), width)
-        passing = b.splat(e.lanes_of(fill), width) if fill is not None else b.const(
-            0, a.dtype, width
+        passing = (
+            b.splat(e.lanes_of(fill), width) if fill is not None else b.const(0, a.dtype, width)
         )
         if a.dtype is t.int1:
             passing = b.cast(passing, memory)
@@ -464,109 +466,6 @@ class Memory:
             f"{mask.typed})"
         )
 
-
-    # --- atomics
-
-    def atomic(self, inst: Inst, index: tuple[Index, ...]) -> Lane:
-        """One read-modify-write for each lane that is not masked off, in lane order."""
-        e, b = self.e, self.e.b
-        a = self.access(inst, index)
-        if self.holds(inst, index, a.mask):
-            a.mask = e.true
-        values = [e.eval(x, index) for x in inst.operands[1 : 3 if is_cas(inst) else 2]]
-        self.check_chunk(inst, index, a)
-        width = e.row.width
-        pointer = b.splat(e.lanes_of(a.pointer), width)
-        mask = b.splat(e.lanes_of(a.mask), width)
-        lanes = [b.splat(e.lanes_of(v), width) for v in values]
-        out = b.const(0, a.dtype, width)
-        for i in range(width):
-            one = [b.extract(x, i) for x in lanes]
-            old = self.atomic_lane(inst, b.extract(pointer, i), one, b.extract(mask, i))
-            if width == 1:
-                return old
-            out = b.value(
-                f"insertelement {out.typed}, {old.typed}, i32 {i}", a.dtype, width
-            )
-        return out
-
-    def atomic_lane(self, inst: Inst, pointer: Lane, values: list[Lane], mask: Lane) -> Lane:
-        e, b, w = self.e, self.e.b, self.e.w
-        if mask.text == "true":
-            return self.atomic_now(inst, pointer, values)
-        yes, join = w.new_label("yes"), w.new_label("join")
-        before = w.here
-        w.write(f"br i1 {mask.text}, label %{yes}, label %{join}")
-        w.label(yes)
-        old = self.atomic_now(inst, pointer, values)
-        inside = w.here
-        w.write(f"br label %{join}")
-        w.label(join)
-        zero = b.const(0, old.dtype)
-        return b.value(
-            f"phi {old.type} [{zero.text}, %{before}], [{old.text}, %{inside}]", old.dtype, 1
-        )
-
-    def atomic_now(self, inst: Inst, pointer: Lane, values: list[Lane]) -> Lane:
-        b = self.e.b
-        dtype = values[0].dtype
-        order = ORDERS.get(inst.attrs.get("sem", "acq_rel"), "acq_rel")
-        if is_cas(inst):
-            return self.compare_exchange(pointer, values[0], values[1], order)
-        kind = inst.attrs.get("kind", "add")
-        word = RMW.get((kind, "float" if dtype.is_float else dtype.kind))
-        if word is None or (dtype.is_float and dtype.bits < 32) or dtype is t.int1:
-            return self.swap_loop(inst, pointer, values[0], order)
-        return b.value(
-            f"atomicrmw {word} ptr {pointer.text}, {values[0].typed} {order}, "
-            f"align {dtype.bytes}",
-            dtype,
-            1,
-        )
-
-    def compare_exchange(self, pointer: Lane, old: Lane, new: Lane, order: str) -> Lane:
-        """Compare by bits, as hardware does; gives what memory held."""
-        b, w = self.e.b, self.e.w
-        word = WORDS[old.dtype.bytes]
-        as_word = [b.cast(x, word) if x.dtype is t.int1 else b.bitcast(x, word) for x in (old, new)]
-        pair = w.fresh()
-        fail = {"release": "monotonic", "acq_rel": "acquire"}.get(order, order)
-        w.write(
-            f"{pair} = cmpxchg ptr {pointer.text}, {as_word[0].typed}, {as_word[1].typed} "
-            f"{order} {fail}, align {old.dtype.bytes}"
-        )
-        found = b.value(f"extractvalue {{ {word_type(word)}, i1 }} {pair}, 0", word, 1)
-        return b.cast(found, old.dtype) if old.dtype is t.int1 else b.bitcast(found, old.dtype)
-
-    def swap_loop(self, inst: Inst, pointer: Lane, value: Lane, order: str) -> Lane:
-        """Read-modify-write of a dtype that the machine has no instruction for."""
-        b, w = self.e.b, self.e.w
-        dtype, word = value.dtype, WORDS[value.dtype.bytes]
-        first = b.value(
-            f"load atomic {word_type(word)}, ptr {pointer.text} monotonic, align {dtype.bytes}",
-            word,
-            1,
-        )
-        again, done = w.new_label("again"), w.new_label("done")
-        before = w.here
-        w.write(f"br label %{again}")
-        w.label(again)
-        seen, found = w.fresh(), w.fresh()
-        place = len(w.scopes[w.at].lines)
-        old = Lane(seen, word, 1)
-        old_value = b.cast(old, dtype) if dtype is t.int1 else b.bitcast(old, dtype)
-        new = combine_atomic(b, inst.attrs.get("kind", "add"), old_value, value)
-        new = b.cast(new, word) if dtype is t.int1 else b.bitcast(new, word)
-        pair, won = w.fresh(), w.fresh()
-        w.write(f"{pair} = cmpxchg ptr {pointer.text}, {old.typed}, {new.typed} {order} monotonic")
-        w.write(f"{found} = extractvalue {{ {word_type(word)}, i1 }} {pair}, 0")
-        w.write(f"{won} = extractvalue {{ {word_type(word)}, i1 }} {pair}, 1")
-        phi = f"  {seen} = phi {word_type(word)} [{first.text}, %{before}], [{found}, %{w.here}]"
-        w.scopes[w.at].lines.insert(place, phi)
-        w.write(f"br i1 {won}, label %{done}, label %{again}")
-        w.label(done)
-        return old_value
-
     # --- assertions
 
     def check_assert(self, inst: Inst, index: tuple[Index, ...]) -> None:
@@ -581,31 +480,3 @@ class Memory:
         w.label(fault)
         self.raise_fault(inst, e.const(0), e.const(0))
         w.label(go)
-
-
-ORDERS = {"relaxed": "monotonic", "acquire": "acquire", "release": "release", "acq_rel": "acq_rel"}
-WORDS = {1: t.uint8, 2: t.uint16, 4: t.uint32, 8: t.uint64}
-RMW = {
-    ("add", "float"): "fadd", ("add", "int"): "add", ("add", "uint"): "add",
-    ("max", "float"): "fmax", ("max", "int"): "max", ("max", "uint"): "umax",
-    ("min", "float"): "fmin", ("min", "int"): "min", ("min", "uint"): "umin",
-    ("and", "int"): "and", ("and", "uint"): "and", ("or", "int"): "or", ("or", "uint"): "or",
-    ("xor", "int"): "xor", ("xor", "uint"): "xor",
-    ("xchg", "int"): "xchg", ("xchg", "uint"): "xchg", ("xchg", "float"): "xchg",
-}  # fmt: skip
-
-
-def is_cas(inst: Inst) -> bool:
-    return inst.op.name == "atomic_cas"
-
-
-def word_type(word: DType) -> str:
-    return f"i{word.bits}"
-
-
-def combine_atomic(b: Lanes, kind: str, old: Lane, value: Lane) -> Lane:
-    """What memory holds after a read-modify-write."""
-    if kind == "xchg":
-        return value
-    method = {"max": "maximum", "min": "minimum", "and": "bit_and", "or": "bit_or"}
-    return getattr(b, method.get(kind, "bit_xor" if kind == "xor" else kind))(old, value)

@@ -11,7 +11,8 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Value
 from tilewright.ir.op import OPS
 from tilewright.ir.types import DType
-from tilewright.targets.cpu.clip import Clip, Clipper, fill_tail, note_tail
+from tilewright.targets.cpu.atomics import atomic
+from tilewright.targets.cpu.clip import Clipper, fill_tail, note_tail
 from tilewright.targets.cpu.evaluate import Buffer, Evaluator, Row
 from tilewright.targets.cpu.forms import Form, Index, Uniform, Vector
 from tilewright.targets.cpu.loops import Carried, Loop
@@ -278,7 +279,7 @@ class NestWriter:
         self.e.bind(anchor.target, at, Vector(self.e.lanes_of(form), self.w.at))
 
     def write_atomic(self, inst: Inst, at: tuple[Index, ...]) -> None:
-        lane = self.memory.atomic(inst, at)
+        lane = atomic(self.memory, inst, at)
         value = inst.result
         if value in self.e.buffers:
             self.e.write_buffer(self.e.buffers[value], at, Vector(lane, self.w.at))
@@ -405,9 +406,13 @@ class NestWriter:
                     continue
                 seen.add(x)
                 self.add_size(x, sizes)
-                if x.inst is not None and x not in self.e.buffers:
-                    stack.extend(x.inst.operands)
-                elif x.inst is not None and anchor.kind == "keep" and x is anchor.value:
+                if (
+                    x.inst is not None
+                    and x not in self.e.buffers
+                    or x.inst is not None
+                    and anchor.kind == "keep"
+                    and x is anchor.value
+                ):
                     stack.extend(x.inst.operands)
         return max(sizes)
 

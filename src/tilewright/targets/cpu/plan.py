@@ -14,12 +14,43 @@ from tilewright.passes.facts import root_params, strides
 
 # Cheap to recompute: the index arithmetic that SIMD units do in a cycle.
 CHEAP = frozenset(
-    "constant arange splat broadcast reshape permute add sub mul neg shl shr bit_and bit_or "
-    "bit_xor bit_not lt le gt ge eq ne select cast bitcast offset min max abs".split()
+    [
+        "constant",
+        "arange",
+        "splat",
+        "broadcast",
+        "reshape",
+        "permute",
+        "add",
+        "sub",
+        "mul",
+        "neg",
+        "shl",
+        "shr",
+        "bit_and",
+        "bit_or",
+        "bit_xor",
+        "bit_not",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "eq",
+        "ne",
+        "select",
+        "cast",
+        "bitcast",
+        "offset",
+        "min",
+        "max",
+        "abs",
+    ]
 )
-MOVES = frozenset("splat broadcast reshape permute".split())  # other positions, same elements
+MOVES = frozenset(["splat", "broadcast", "reshape", "permute"])  # other positions, same elements
 CONTROL = frozenset({"for", "while", "if"})
-WHOLE = frozenset("scan sort histogram join cat flip gather split".split())  # buffer to buffer
+WHOLE = frozenset(
+    ["scan", "sort", "histogram", "join", "cat", "flip", "gather", "split"]
+)  # buffer to buffer
 READ_WHOLE = WHOLE | {"device_print"}  # operands lie in buffers
 KEEP_COST = 3  # recompute a value in a second nest only if it takes at most so many cheap steps
 
@@ -160,9 +191,7 @@ class Plan:
     def read_often(self, inst: Inst, value: Value) -> bool:
         places = self.sites(value, {})
         if inst.op.name == "load":
-            return len({p[0] for p in places}) > 1 and any(
-                p[1] == value.type.shape for p in places
-            )
+            return len({p[0] for p in places}) > 1 and any(p[1] == value.type.shape for p in places)
         if self.cost[value] <= KEEP_COST:
             return False
         if len(places) > 1:

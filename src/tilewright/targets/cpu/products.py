@@ -22,7 +22,14 @@ def microkernel(x: Lowering, inst: Inst) -> Gemm:
     operand = a.dtype if a.dtype is b.dtype else t.float32
     held = accumulator(acc.dtype)
     return gemm_function(
-        a.shape[-2], b.shape[-1], a.shape[-1], operand, held, x.machine, a_direct=True, native_bf16=True
+        a.shape[-2],
+        b.shape[-1],
+        a.shape[-1],
+        operand,
+        held,
+        x.machine,
+        a_direct=True,
+        native_bf16=True,
     )
 
 
@@ -77,12 +84,18 @@ class Packed:
         g, b = self.gemm, e.b
         width, group = g.panel.width, g.panel.k_group
         k, n = at[-2], at[-1]
-        batch = times(e, at[0].base, self.b_bytes // g.operand.bytes) if len(at) == 3 else e.const(0)
-        panel = b.bit_and(n.base, e.const(-width)) if n.base.known is None else e.const(
-            n.base.known & -width
+        batch = (
+            times(e, at[0].base, self.b_bytes // g.operand.bytes) if len(at) == 3 else e.const(0)
         )
-        column = b.bit_and(n.base, e.const(width - 1)) if n.base.known is None else e.const(
-            n.base.known & width - 1
+        panel = (
+            b.bit_and(n.base, e.const(-width))
+            if n.base.known is None
+            else e.const(n.base.known & -width)
+        )
+        column = (
+            b.bit_and(n.base, e.const(width - 1))
+            if n.base.known is None
+            else e.const(n.base.known & width - 1)
         )
         offset = plus(e, batch, times(e, panel, g.k))
         offset = plus(e, offset, times(e, column, group))

@@ -55,9 +55,7 @@ def stride_of(form: Uniform | Steps) -> int | Lane:
 
 def add(e: Evaluator, inst: Inst, forms: list[Form]) -> Form | object:
     x, y = forms
-    if not (is_integer(x) and is_integer(y)) or (
-        isinstance(x, Uniform) and isinstance(y, Uniform)
-    ):
+    if not (is_integer(x) and is_integer(y)) or (isinstance(x, Uniform) and isinstance(y, Uniform)):
         return UNKNOWN
     depth = depth_of(x, y)
     base = e.at(depth, lambda: e.b.add(base_of(x), base_of(y)))
@@ -66,9 +64,7 @@ def add(e: Evaluator, inst: Inst, forms: list[Form]) -> Form | object:
 
 def sub(e: Evaluator, inst: Inst, forms: list[Form]) -> Form | object:
     x, y = forms
-    if not (is_integer(x) and is_integer(y)) or (
-        isinstance(x, Uniform) and isinstance(y, Uniform)
-    ):
+    if not (is_integer(x) and is_integer(y)) or (isinstance(x, Uniform) and isinstance(y, Uniform)):
         return UNKNOWN
     if not isinstance(stride_of(y), int):
         return UNKNOWN

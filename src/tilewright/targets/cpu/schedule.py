@@ -50,9 +50,8 @@ class Reads:
     loads: list[tuple[Inst, bool]] = field(default_factory=list)  # load, at the same position
 
 
-
 class Scheduler:
-    """Places anchors one after the other: into the earliest nest that may hold them, or a new one."""
+    """Places anchors one by one: in the earliest nest that may hold them, or in a new one."""
 
     def __init__(self, plan: Plan):
         self.plan = plan
@@ -191,7 +190,7 @@ class Scheduler:
             first = max(first, self.done.get(value, -1) + 1)
         for value in reads.same:
             first = max(first, self.done.get(value, 0))
-        for inst, same in reads.loads:
+        for inst, _ in reads.loads:
             for index, write, _ in self.writes:
                 if self.order[write] < self.order.get(inst, -1):
                     first = max(first, index + 1)
@@ -207,7 +206,7 @@ class Scheduler:
         return first
 
     def after_memory(self, anchor: Anchor) -> int:
-        """The first item in which an anchor that writes may run, given what was read and written."""
+        """The first item in which an anchor that writes may run, after what it must not change."""
         first = 0
         for index, inst, same in self.loads:
             together = bool(anchor.shape) and same and self.disjoint(anchor.inst, inst)

@@ -141,9 +141,7 @@ def write_pack(x: Lowering, anchor: Anchor, place: Packed) -> None:
         place.a_now, place.lda = name, lead
 
 
-def read_direct(
-    x: Lowering, anchor: Anchor, place: Packed, corners: Corners
-) -> tuple[Lane, Lane]:
+def read_direct(x: Lowering, anchor: Anchor, place: Packed, corners: Corners) -> tuple[Lane, Lane]:
     """Use the tile where it lies, or pack it by a routine; gives its address and row step."""
     e, b, w, g = x.e, x.e.b, x.e.w, place.gemm
     source = anchor.source

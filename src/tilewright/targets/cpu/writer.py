@@ -78,7 +78,7 @@ class Writer:
         return scope
 
     def take(self, scope: Scope) -> None:
-        """Append the text of a closed scope; the label of its first block is written by the caller."""
+        """Append the text of a closed scope, whose first label the caller has written."""
         here = self.scopes[self.at]
         here.lines.extend(scope.lines)
         here.label = scope.label

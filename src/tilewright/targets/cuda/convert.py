@@ -81,7 +81,7 @@ def plan(
     """How a tile of elements of `bits` bits comes from one layout to another.
 
     `flip` is added (XOR) to every index: target element i is source element i ^ flip. `limit` is
-    the shared memory that may be used; more is used only where there is no other way.
+    the shared memory that should do; more is used where the layouts leave no other way.
     """
     bytes = max(1, bits // 8)
     if source == target and not flip:

@@ -75,19 +75,22 @@ class Side:
 
 
 def exchange(source: Layout, target: Layout, bytes: int, flip: int, limit: int | None) -> Exchange:
-    """The exchange with the fewest and widest accesses. Both layouts are compact."""
-    best = None
+    """The exchange with the fewest and widest accesses that the limit allows.
+
+    Both layouts are compact.
+    """
+    found = []
     for store, load in candidates(source, target, bytes):
         narrow, wide = sorted((store, load), key=lambda side: len(side.vector))
         offsets = arrange(narrow, wide, bytes)
         if offsets is None:
             continue
         ways = bank_ways(offsets, store, bytes), bank_ways(offsets, load, bytes)
-        price = effort(store, ways[0], bytes) + effort(load, ways[1], bytes)
-        if best is None or price < best[0]:
-            best = price, store, load, offsets, ways
-    _, store, load, offsets, ways = best
-    count = pass_bits(offsets, store, load, bytes, limit)
+        count = pass_bits(offsets, store, load, bytes, limit)
+        excess = 0 if limit is None else max(limit, bytes << len(offsets) - count)
+        price = excess, effort(store, ways[0], bytes) + effort(load, ways[1], bytes)
+        found.append((price, store, load, offsets, count, ways))
+    _, store, load, offsets, count, ways = min(found, key=lambda one: one[0])
     own = stays_in_warps(offsets, source, target) and not flip
     return Exchange(
         access(store, offsets, 0, count, ways[0], not own),
@@ -175,14 +178,17 @@ def effort(side: Side, ways: int, bytes: int) -> float:
 def pass_bits(
     offsets: tuple[int, ...], store: Side, load: Side, bytes: int, limit: int | None
 ) -> int:
-    """How many of the highest offset bits to go through one after the other, to fit the limit."""
+    """How many of the highest offset bits to go through one after the other, to fit the limit.
+
+    Only bits that registers alone decide on both sides can be split off.
+    """
     threads = (*store.layout.thread, *load.layout.thread)
     used = union(f2.apply(offsets, c) for c in threads)
     least = max(used.bit_length(), len(store.vector), len(load.vector))
     count = 0
     while limit is not None and bytes << len(offsets) - count > limit:
-        if len(offsets) - count <= least:
-            return 0
+        if len(offsets) - count == least:
+            break
         count += 1
     return count
 

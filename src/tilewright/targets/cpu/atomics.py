@@ -1,0 +1,144 @@
+"""Atomics of tiles: one read-modify-write for each lane, in lane order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tilewright.codegen.lanes import Lanes
+from tilewright.codegen.literals import Lane
+from tilewright.ir import types as t
+from tilewright.ir.inst import Inst
+from tilewright.ir.types import DType
+from tilewright.targets.cpu.forms import Index
+
+if TYPE_CHECKING:
+    from tilewright.targets.cpu.memory import Memory
+
+ORDERS = {"relaxed": "monotonic", "acquire": "acquire", "release": "release", "acq_rel": "acq_rel"}
+WORDS = {1: t.uint8, 2: t.uint16, 4: t.uint32, 8: t.uint64}
+RMW = {
+    ("add", "float"): "fadd", ("add", "int"): "add", ("add", "uint"): "add",
+    ("max", "float"): "fmax", ("max", "int"): "max", ("max", "uint"): "umax",
+    ("min", "float"): "fmin", ("min", "int"): "min", ("min", "uint"): "umin",
+    ("and", "int"): "and", ("and", "uint"): "and", ("or", "int"): "or", ("or", "uint"): "or",
+    ("xor", "int"): "xor", ("xor", "uint"): "xor",
+    ("xchg", "int"): "xchg", ("xchg", "uint"): "xchg", ("xchg", "float"): "xchg",
+}  # fmt: skip
+
+
+def is_cas(inst: Inst) -> bool:
+    return inst.op.name == "atomic_cas"
+
+
+def word_type(word: DType) -> str:
+    return f"i{word.bits}"
+
+
+def combine_atomic(b: Lanes, kind: str, old: Lane, value: Lane) -> Lane:
+    """What memory holds after a read-modify-write."""
+    if kind == "xchg":
+        return value
+    method = {"max": "maximum", "min": "minimum", "and": "bit_and", "or": "bit_or"}
+    return getattr(b, method.get(kind, "bit_xor" if kind == "xor" else kind))(old, value)
+
+
+def atomic(m: Memory, inst: Inst, index: tuple[Index, ...]) -> Lane:
+    """One read-modify-write for each lane that is not masked off, in lane order."""
+    e, b = m.e, m.e.b
+    a = m.access(inst, index)
+    if m.holds(inst, index, a.mask):
+        a.mask = e.true
+    values = [e.eval(x, index) for x in inst.operands[1 : 3 if is_cas(inst) else 2]]
+    m.check_chunk(inst, index, a)
+    width = e.row.width
+    pointer = b.splat(e.lanes_of(a.pointer), width)
+    mask = b.splat(e.lanes_of(a.mask), width)
+    lanes = [b.splat(e.lanes_of(v), width) for v in values]
+    out = b.const(0, a.dtype, width)
+    for i in range(width):
+        one = [b.extract(x, i) for x in lanes]
+        old = atomic_lane(m, inst, b.extract(pointer, i), one, b.extract(mask, i))
+        if width == 1:
+            return old
+        out = b.value(f"insertelement {out.typed}, {old.typed}, i32 {i}", a.dtype, width)
+    return out
+
+
+def atomic_lane(m: Memory, inst: Inst, pointer: Lane, values: list[Lane], mask: Lane) -> Lane:
+    b, w = m.e.b, m.e.w
+    if mask.text == "true":
+        return atomic_now(m, inst, pointer, values)
+    yes, join = w.new_label("yes"), w.new_label("join")
+    before = w.here
+    w.write(f"br i1 {mask.text}, label %{yes}, label %{join}")
+    w.label(yes)
+    old = atomic_now(m, inst, pointer, values)
+    inside = w.here
+    w.write(f"br label %{join}")
+    w.label(join)
+    zero = b.const(0, old.dtype)
+    return b.value(
+        f"phi {old.type} [{zero.text}, %{before}], [{old.text}, %{inside}]", old.dtype, 1
+    )
+
+
+def atomic_now(m: Memory, inst: Inst, pointer: Lane, values: list[Lane]) -> Lane:
+    b = m.e.b
+    dtype = values[0].dtype
+    order = ORDERS.get(inst.attrs.get("sem", "acq_rel"), "acq_rel")
+    if is_cas(inst):
+        return compare_exchange(m, pointer, values[0], values[1], order)
+    kind = inst.attrs.get("kind", "add")
+    word = RMW.get((kind, "float" if dtype.is_float else dtype.kind))
+    if word is None or (dtype.is_float and dtype.bits < 32) or dtype is t.int1:
+        return swap_loop(m, inst, pointer, values[0], order)
+    return b.value(
+        f"atomicrmw {word} ptr {pointer.text}, {values[0].typed} {order}, align {dtype.bytes}",
+        dtype,
+        1,
+    )
+
+
+def compare_exchange(m: Memory, pointer: Lane, old: Lane, new: Lane, order: str) -> Lane:
+    """Compare by bits, as hardware does; gives what memory held."""
+    b, w = m.e.b, m.e.w
+    word = WORDS[old.dtype.bytes]
+    as_word = [b.cast(x, word) if x.dtype is t.int1 else b.bitcast(x, word) for x in (old, new)]
+    pair = w.fresh()
+    fail = {"release": "monotonic", "acq_rel": "acquire"}.get(order, order)
+    w.write(
+        f"{pair} = cmpxchg ptr {pointer.text}, {as_word[0].typed}, {as_word[1].typed} "
+        f"{order} {fail}, align {old.dtype.bytes}"
+    )
+    found = b.value(f"extractvalue {{ {word_type(word)}, i1 }} {pair}, 0", word, 1)
+    return b.cast(found, old.dtype) if old.dtype is t.int1 else b.bitcast(found, old.dtype)
+
+
+def swap_loop(m: Memory, inst: Inst, pointer: Lane, value: Lane, order: str) -> Lane:
+    """Read-modify-write of a dtype that the machine has no instruction for."""
+    b, w = m.e.b, m.e.w
+    dtype, word = value.dtype, WORDS[value.dtype.bytes]
+    first = b.value(
+        f"load atomic {word_type(word)}, ptr {pointer.text} monotonic, align {dtype.bytes}",
+        word,
+        1,
+    )
+    again, done = w.new_label("again"), w.new_label("done")
+    before = w.here
+    w.write(f"br label %{again}")
+    w.label(again)
+    seen, found = w.fresh(), w.fresh()
+    place = len(w.scopes[w.at].lines)
+    old = Lane(seen, word, 1)
+    old_value = b.cast(old, dtype) if dtype is t.int1 else b.bitcast(old, dtype)
+    new = combine_atomic(b, inst.attrs.get("kind", "add"), old_value, value)
+    new = b.cast(new, word) if dtype is t.int1 else b.bitcast(new, word)
+    pair, won = w.fresh(), w.fresh()
+    w.write(f"{pair} = cmpxchg ptr {pointer.text}, {old.typed}, {new.typed} {order} monotonic")
+    w.write(f"{found} = extractvalue {{ {word_type(word)}, i1 }} {pair}, 0")
+    w.write(f"{won} = extractvalue {{ {word_type(word)}, i1 }} {pair}, 1")
+    phi = f"  {seen} = phi {word_type(word)} [{first.text}, %{before}], [{found}, %{w.here}]"
+    w.scopes[w.at].lines.insert(place, phi)
+    w.write(f"br i1 {won}, label %{done}, label %{again}")
+    w.label(done)
+    return old_value

@@ -1,0 +1,356 @@
+"""What every rule writes code with: lanes of one thread, thread numbers, shuffles, shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.codegen import mathlib
+from tilewright.codegen.lanes import Lanes
+from tilewright.codegen.literals import Lane, llvm_type
+from tilewright.errors import UnsupportedError
+from tilewright.ir import types as t
+from tilewright.ir.types import DType
+from tilewright.targets.cuda import f2
+from tilewright.targets.cuda.arch import Arch
+from tilewright.targets.cuda.layout import LANE_BITS, Layout, log2, union
+from tilewright.targets.cuda.writer import Writer
+
+SHARED = "@tw_shared"
+SMALL = 16 << 10  # bytes: smaller exchanges take turns in two places and save a barrier
+SREG = "llvm.nvvm.read.ptx.sreg"
+BARRIER = "llvm.nvvm.barrier.cta.sync.aligned.all"
+WARP_BARRIER = "llvm.nvvm.bar.warp.sync"
+WORDS = {8: t.uint8, 16: t.uint16, 32: t.uint32, 64: t.uint64}
+
+
+class OpLanes(Lanes):
+    """The builder that emit hooks of ops get: lanes, and the elementary functions by name."""
+
+    def math(self, name: str, *xs: Lane) -> Lane:
+        return getattr(mathlib, name)(self, *xs)
+
+
+class Emitter:
+    """Writes the code of one kernel, of which every thread of a program runs all."""
+
+    def __init__(self, arch: Arch, num_warps: int):
+        self.arch = arch
+        self.num_warps = num_warps
+        self.thread_bits = LANE_BITS + log2(num_warps)
+        self.w = Writer()
+        self.b = OpLanes(self.w.write, self.w.fresh, self.w.declare, "nvptx")
+        self.maps: dict[tuple[int, ...], Lane] = {}
+        self.specials: dict[str, Lane] = {}
+        self.memory = SharedMemory(self)
+
+    # --- numbers of threads and programs
+
+    def const(self, value: int, dtype: DType = t.int32) -> Lane:
+        return self.b.const(value, dtype)
+
+    def special(self, name: str, limit: int = 0) -> Lane:
+        """A special register, e.g. `tid.x`; below `limit` when there is one."""
+        if name not in self.specials:
+            self.w.declare(f"declare i32 @{SREG}.{name}()")
+            within = f"range(i32 0, {limit}) " if limit else ""
+            with self.w.once():
+                call = f"call {within}i32 @{SREG}.{name}()"
+                self.specials[name] = self.b.value(call, t.int32, 1)
+        return self.specials[name]
+
+    @property
+    def thread(self) -> Lane:
+        """The number of the thread in its program: the lane, and from bit 5 on the warp."""
+        return self.special("tid.x", 1 << self.thread_bits)
+
+    def program_id(self, axis: int) -> Lane:
+        return self.special(f"ctaid.{'xyz'[axis]}")
+
+    def num_programs(self, axis: int) -> Lane:
+        return self.special(f"nctaid.{'xyz'[axis]}")
+
+    def of_thread(self, columns: Sequence[int]) -> Lane:
+        """A map of the bits of the thread's number, computed at the start of the kernel."""
+        columns = tuple(columns)
+        if columns not in self.maps:
+            with self.w.once():
+                self.maps[columns] = self.mapped(self.thread, columns)
+        return self.maps[columns]
+
+    def mapped(self, x: Lane, columns: Sequence[int]) -> Lane:
+        """The XOR of the columns of the bits set in x, which has no others."""
+        out, used = None, 0
+        for first, count, to in f2.runs(columns):
+            part = x
+            if first + count < len(columns) or (first and to):
+                mask = (1 << count) - 1 << first
+                part = self.b.bit_and(part, self.const(mask))
+            part = self.shifted(part, to - first)
+            bits = (1 << count) - 1 << to
+            if out is None:
+                out = part
+            elif used & bits:
+                out = self.b.bit_xor(out, part)
+            else:
+                out = self.disjoint(out, part)
+            used |= bits
+        return self.const(0) if out is None else out
+
+    def parity(self, lanes: int, warps: int) -> Lane:
+        """Whether an odd number of these bits of the thread's number are set."""
+        bits = lanes | warps << LANE_BITS
+        key = f"parity {bits}"
+        if key not in self.specials:
+            columns = [bits >> k & 1 for k in range(self.thread_bits)]
+            number = self.of_thread(columns)
+            with self.w.once():
+                self.specials[key] = self.b.ne(number, self.const(0))
+        return self.specials[key]
+
+    def shifted(self, x: Lane, by: int) -> Lane:
+        if by == 0:
+            return x
+        word = "shl" if by > 0 else "lshr"
+        return self.b.value(f"{word} i32 {x.text}, {abs(by)}", t.int32, 1)
+
+    def disjoint(self, x: Lane, y: Lane) -> Lane:
+        """x | y for numbers without common bits."""
+        return self.b.value(f"or disjoint i32 {x.text}, {y.text}", t.int32, 1)
+
+    def plus(self, x: Lane, number: int) -> Lane:
+        """x + number, folded where one is known."""
+        if number == 0:
+            return x
+        if x.known is not None:
+            return self.b.const(x.known + number, x.dtype)
+        return self.b.add(x, self.b.const(number, x.dtype))
+
+    def xor(self, x: Lane, number: int) -> Lane:
+        if number == 0:
+            return x
+        if x.known is not None:
+            return self.const(x.known ^ number)
+        return self.b.bit_xor(x, self.const(number))
+
+    def combined(self, base: Lane, used: int, constant: int) -> Lane:
+        """base ^ constant, as a sum where the bits that base may have allow it."""
+        low = constant & used
+        return self.plus(self.xor(base, low), constant ^ low)
+
+    def indices(self, layout: Layout) -> list[Lane]:
+        """The row-major index of each register's element in this thread."""
+        base, used = self.of_thread(layout.thread), union(layout.thread)
+        return [self.combined(base, used, c) for c in layout.split()[0]]
+
+    def coordinates(self, layout: Layout, dim: int) -> list[Lane]:
+        """The same along one dimension."""
+        return self.indices(layout.along(dim))
+
+    def is_zero(self, bits: int) -> Lane | None:
+        """Whether these bits of the thread's number are all 0; None where there are none."""
+        if not bits:
+            return None
+        masked = self.b.bit_and(self.thread, self.const(bits))
+        return self.b.eq(masked, self.const(0))
+
+    def owner(self, layout: Layout) -> Lane | None:
+        """Whether this thread, of those that hold copies, is the one that acts for all.
+
+        None where none holds copies.
+        """
+        _, lane, warp = layout.free_bits()
+        bits = lane | warp << LANE_BITS
+        key = f"owner {bits}"
+        if bits and key not in self.specials:
+            with self.w.once():
+                self.specials[key] = self.is_zero(bits)
+        return self.specials.get(key) if bits else None
+
+    def both(self, x: Lane | None, y: Lane | None) -> Lane | None:
+        """Two conditions at once; None is one that always holds."""
+        if x is None or x.text == "true":
+            return y
+        if y is None or y.text == "true":
+            return x
+        return self.b.bit_and(x, y)
+
+    # --- words: how values travel
+
+    def to_word(self, x: Lane) -> Lane:
+        """The bits of a value as an unsigned integer; booleans are bytes."""
+        if x.dtype is t.int1:
+            return self.b.cast(x, t.uint8)
+        if x.dtype.is_pointer:
+            return self.b.bitcast(x, t.uint64)
+        return self.b.bitcast(x, WORDS[x.dtype.bits])
+
+    def from_word(self, x: Lane, dtype: DType) -> Lane:
+        if dtype is t.int1:
+            return self.b.value(f"trunc {x.typed} to i1", t.int1, 1)
+        return self.b.bitcast(x, dtype)
+
+    def pack(self, words: Sequence[Lane]) -> Lane:
+        """Words of less than 32 bits as one, the first one lowest."""
+        bits = words[0].dtype.bits
+        total = bits * len(words)
+        if len(words) == 1:
+            return words[0]
+        vector = f"<{len(words)} x i{bits}>"
+        name = "poison"
+        for k, word in enumerate(words):
+            name = self.w.value(f"insertelement {vector} {name}, {word.typed}, i32 {k}")
+        return self.b.value(f"bitcast {vector} {name} to i{total}", WORDS[total], 1)
+
+    def unpack(self, word: Lane, bits: int) -> list[Lane]:
+        """The inverse of `pack`."""
+        count = word.dtype.bits // bits
+        if count == 1:
+            return [word]
+        vector = f"<{count} x i{bits}>"
+        name = self.w.value(f"bitcast {word.typed} to {vector}")
+        return [
+            self.b.value(f"extractelement {vector} {name}, i32 {k}", WORDS[bits], 1)
+            for k in range(count)
+        ]
+
+    # --- warps
+
+    def shuffle(self, word: Lane, lane: Lane, kind: str = "idx", clamp: int = 31) -> Lane:
+        """The word of another lane: `lane` is its number, or for bfly what its number differs by.
+
+        Words have at most 64 bits.
+        """
+        bits = word.dtype.bits
+        if bits == 64:
+            halves = self.unpack(word, 32)
+            return self.pack([self.shuffle(half, lane, kind, clamp) for half in halves])
+        name = f"llvm.nvvm.shfl.sync.{kind}.i32"
+        self.w.declare(f"declare i32 @{name}(i32, i32, i32, i32)")
+        wide = self.b.cast(word, t.uint32)
+        out = self.b.value(
+            f"call i32 @{name}(i32 -1, {wide.typed}, {lane.typed}, i32 {clamp})", t.uint32, 1
+        )
+        return self.b.cast(out, word.dtype)
+
+    def shuffle_value(self, x: Lane, lane: Lane, kind: str = "idx", clamp: int = 31) -> Lane:
+        """The same for a value of any dtype."""
+        return self.from_word(self.shuffle(self.to_word(x), lane, kind, clamp), x.dtype)
+
+    def barrier(self) -> None:
+        """Wait for all threads of the program; what they wrote before is seen after."""
+        self.memory.waited()
+        if self.num_warps == 1:
+            self.warp_barrier()
+            return
+        self.w.declare(f"declare void @{BARRIER}(i32) convergent nounwind")
+        self.w.write(f"call void @{BARRIER}(i32 0)")
+
+    def warp_barrier(self) -> None:
+        self.w.declare(f"declare void @{WARP_BARRIER}(i32) convergent nounwind")
+        self.w.write(f"call void @{WARP_BARRIER}(i32 -1)")
+
+    # --- shared memory
+
+    def store_shared(self, address: Lane, words: Sequence[Lane]) -> None:
+        """Store words one after the other in a single access; the address is an i32."""
+        chunks = self.chunks(words)
+        kind, text = chunks[0].type, chunks[0].text
+        if len(chunks) > 1:
+            kind, text = f"<{len(chunks)} x {kind}>", "poison"
+            for k, chunk in enumerate(chunks):
+                text = self.w.value(f"insertelement {kind} {text}, {chunk.typed}, i32 {k}")
+        pointer = self.w.value(f"inttoptr {address.typed} to ptr addrspace(3)")
+        align = words[0].dtype.bytes * len(words)
+        self.w.write(f"store {kind} {text}, ptr addrspace(3) {pointer}, align {align}")
+
+    def load_shared(self, address: Lane, word: DType, count: int) -> list[Lane]:
+        """Load words one after the other in a single access."""
+        chunk, number = chunk_of(word, count)
+        kind = llvm_type(chunk)
+        if number > 1:
+            kind = f"<{number} x {kind}>"
+        pointer = self.w.value(f"inttoptr {address.typed} to ptr addrspace(3)")
+        name = self.w.value(
+            f"load {kind}, ptr addrspace(3) {pointer}, align {word.bytes * count}"
+        )
+        if number == 1:
+            return self.unpack(Lane(name, chunk), word.bits)
+        chunks = [
+            self.b.value(f"extractelement {kind} {name}, i32 {k}", chunk, 1)
+            for k in range(number)
+        ]
+        return [x for c in chunks for x in self.unpack(c, word.bits)]
+
+    def chunks(self, words: Sequence[Lane]) -> list[Lane]:
+        """Words packed into the largest units of at most 32 bits (64 if they have so many)."""
+        chunk, number = chunk_of(words[0].dtype, len(words))
+        each = len(words) // number
+        return [self.pack(words[k : k + each]) for k in range(0, len(words), each)]
+
+
+def chunk_of(word: DType, count: int) -> tuple[DType, int]:
+    """What so many words are moved as: the unit, and how many of them."""
+    total = word.bits * count
+    bits = max(word.bits, min(total, 32))
+    return WORDS[bits], total // bits
+
+
+class SharedMemory:
+    """The shared memory of a program: lent to one exchange after the other.
+
+    What is lent has not been read since all threads last waited, so it can be written at once.
+    """
+
+    def __init__(self, emitter: Emitter):
+        self.e = emitter
+        self.size = 0
+        self.read: list[tuple[int, int]] = []  # what threads may still be reading
+        self.lent: list[tuple[int, int]] = []
+        self.base: Lane | None = None
+
+    def take(self, size: int) -> Lane:
+        """The address of so many bytes, as an i32; waits for all threads where it must."""
+        size = -(-size // 16) * 16
+        place = self.find(size)
+        if place is None:
+            self.e.barrier()
+            place = self.find(size)
+        self.lent.append((place, place + size))
+        self.size = max(self.size, place + size)
+        if self.size > self.e.arch.shared_limit:
+            raise UnsupportedError(
+                f"the kernel needs {self.size} bytes of shared memory, {self.e.arch.name} has "
+                f"{self.e.arch.shared_limit}; take smaller blocks"
+            )
+        return self.e.plus(self.address(), place)
+
+    def find(self, size: int) -> int | None:
+        """Where nothing is that may be read, close to the start; None: wait first."""
+        busy = sorted([*self.read, *self.lent])
+        place = 0
+        for first, last in busy:
+            if place + size <= first:
+                break
+            place = max(place, last)
+        limit = max(self.size, SMALL)
+        return place if not self.read or place + size <= limit else None
+
+    def give_back(self) -> None:
+        """What was lent has been read by this thread, perhaps not yet by others."""
+        self.read += self.lent
+        self.lent = []
+
+    def waited(self) -> None:
+        """All threads have waited for one another."""
+        self.read = []
+
+    def forget(self) -> None:
+        """Control came from elsewhere: anything may still be read."""
+        self.read = [(0, 1 << 30)]
+
+    def address(self) -> Lane:
+        if self.base is None:
+            with self.e.w.once():
+                text = f"ptrtoint ptr addrspace(3) {SHARED} to i32"
+                self.base = self.e.b.value(text, t.int32, 1)
+        return self.base

@@ -1,0 +1,82 @@
+"""LLVM IR text of one kernel: what is computed once at the start, and the blocks that follow."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+
+class Writer:
+    """Appends instructions to the block being written, or to the start of the kernel."""
+
+    def __init__(self) -> None:
+        self.start: list[str] = []
+        self.lines: list[str] = []
+        self.at_start = False
+        self.here = "entry"  # the label of the block being written, for phis
+        self.count = 0
+        self.declared: dict[str, None] = {}
+
+    def fresh(self, stem: str = "t") -> str:
+        self.count += 1
+        return f"%{stem}{self.count}"
+
+    def new_label(self, stem: str) -> str:
+        self.count += 1
+        return f"{stem}{self.count}"
+
+    def write(self, line: str) -> None:
+        (self.start if self.at_start else self.lines).append("  " + line)
+
+    def value(self, text: str, stem: str = "t") -> str:
+        """Write an instruction with a result; gives its name."""
+        name = self.fresh(stem)
+        self.write(f"{name} = {text}")
+        return name
+
+    def declare(self, text: str) -> None:
+        self.declared.setdefault(text)
+
+    def label(self, name: str) -> None:
+        """Begin a block."""
+        self.lines.append(f"{name}:")
+        self.here = name
+
+    def branch(self, label: str) -> None:
+        self.write(f"br label %{label}")
+
+    def branch_if(self, condition: str, yes: str, no: str) -> None:
+        self.write(f"br i1 {condition}, label %{yes}, label %{no}")
+
+    def reserve(self) -> int:
+        """A place in the text that is filled in later."""
+        self.lines.append("")
+        return len(self.lines) - 1
+
+    def fill(self, place: int, lines: list[str]) -> None:
+        self.lines[place] = "\n".join("  " + line for line in lines)
+
+    @contextlib.contextmanager
+    def once(self) -> Iterator[None]:
+        """Within, write to the start of the kernel, which all blocks can read."""
+        before, self.at_start = self.at_start, True
+        try:
+            yield
+        finally:
+            self.at_start = before
+
+    @contextlib.contextmanager
+    def when(self, condition: str) -> Iterator[None]:
+        """Within, write what runs only in threads where the condition holds."""
+        yes, join = self.new_label("then"), self.new_label("join")
+        self.branch_if(condition, yes, join)
+        self.label(yes)
+        yield
+        self.branch(join)
+        self.label(join)
+
+    def text(self, head: str) -> str:
+        """The module: declarations, then the one kernel that `head` opens."""
+        return "\n".join(
+            [*self.declared, head, "entry:", *self.start, *self.lines, "  ret void", "}", ""]
+        )
