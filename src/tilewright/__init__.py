@@ -27,7 +27,7 @@ __version__ = "3.6.0"
 __all__ = [
     "Autotuner", "CompilationError", "Config", "Heuristics", "InterpreterError", "JITFunction",
     "KernelInterface", "MockTensor", "OutOfResources", "TensorWrapper", "TilewrightError",
-    "TritonError", "autotune", "cdiv", "constexpr_function", "debug", "heuristics", "jit", "language",
-    "must_use_result", "next_power_of_2", "options", "reinterpret", "runtime", "set_allocator",
-    "testing", "version", "watch",
+    "TritonError", "autotune", "cdiv", "constexpr_function", "debug", "heuristics", "jit",
+    "language", "must_use_result", "next_power_of_2", "options", "reinterpret", "runtime",
+    "set_allocator", "testing", "version", "watch",
 ]  # fmt: skip

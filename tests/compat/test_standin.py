@@ -21,6 +21,13 @@ LANGUAGE = (
     "core", "standard", "math", "random", "extra", "extra.libdevice", "extra.cuda",
     "extra.cuda.libdevice",
 )  # fmt: skip
+PACKAGE_NAMES = (
+    "jit", "autotune", "heuristics", "Config", "cdiv", "next_power_of_2", "constexpr_function",
+    "language", "testing", "runtime", "JITFunction", "KernelInterface", "TensorWrapper",
+    "reinterpret", "MockTensor", "OutOfResources", "CompilationError", "TritonError",
+    "InterpreterError", "must_use_result", "set_allocator", "compile", "compiler", "knobs",
+    "backends", "tools", "debug", "watch", "options",
+)  # fmt: skip
 NEEDS_TORCH = {"triton.tools.mxfp"}
 
 
@@ -130,35 +137,7 @@ def test_stands_in_for_an_installed_triton(tmp_path):
 def test_names_of_the_package():
     import triton
 
-    wanted = [
-        "jit",
-        "autotune",
-        "heuristics",
-        "Config",
-        "cdiv",
-        "next_power_of_2",
-        "constexpr_function",
-        "language",
-        "testing",
-        "runtime",
-        "JITFunction",
-        "KernelInterface",
-        "TensorWrapper",
-        "reinterpret",
-        "MockTensor",
-        "OutOfResources",
-        "CompilationError",
-        "TritonError",
-        "InterpreterError",
-        "must_use_result",
-        "set_allocator",
-        "compile",
-        "compiler",
-        "knobs",
-        "backends",
-        "tools",
-    ]
-    missing = [name for name in wanted if not hasattr(triton, name)]
+    missing = [name for name in PACKAGE_NAMES if not hasattr(triton, name)]
     assert not missing
     major, minor = triton.__version__.split(".")[:2]
     assert (int(major), int(minor)) >= (3, 0)

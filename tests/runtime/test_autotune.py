@@ -10,6 +10,7 @@ import tilewright.language as tl
 from tilewright import Config
 from tilewright.errors import CompileTimeAssertionFailure
 from tilewright.runtime.autotune import Autotuner, OutOfResources
+from tilewright.runtime.kernel import launch_observers
 from tilewright.runtime.tuned import Heuristics
 
 CPU = pytest.param("cpu", marks=pytest.mark.cpu)
@@ -208,6 +209,25 @@ def test_kept_on_disk(cpu):
     second = tuned(fn, (16, 32), cache_results=True, do_bench=never)
     second[grid](np.zeros(64, np.float32), 64)
     assert first.best_config == second.best_config == Config({"BLOCK": 32})
+
+
+@pytest.mark.cpu
+def test_trials_are_not_observed(cpu):
+    seen = []
+
+    class Observer:
+        def launch(self, jit, grid, arguments, options, run):
+            seen.append(arguments["BLOCK"])
+            return run()
+
+    kernel = tuned(warmup=0, rep=0)
+    observer = Observer()
+    launch_observers.append(observer)
+    try:
+        kernel[grid](np.zeros(64, np.float32), 64)
+    finally:
+        launch_observers.remove(observer)
+    assert seen == [kernel.best_config.kwargs["BLOCK"]]
 
 
 @pytest.mark.cpu

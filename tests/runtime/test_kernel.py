@@ -77,6 +77,17 @@ def test_grid_forms(target, grid):
         np.testing.assert_array_equal(out, x + y)
 
 
+def test_parameters_named_as_builtins(target):
+    @tilewright.jit
+    def shadow(dict, zip, callable, int: tl.constexpr):
+        tl.store(dict, zip + callable + int)
+
+    out = np.zeros(1, np.float32)
+    for _ in range(2):
+        shadow[lambda meta: (meta["int"],)](out, 2, 3.0, int=1)
+    assert out[0] == 6
+
+
 def test_grid_of_three_axes(target):
     out = np.zeros(24, np.int32)
     place[2, 3, 4](out)

@@ -36,7 +36,7 @@ def index_table(n: int, block: int) -> str:
     ]
     if block & (block - 1):
         lines.append(f"(tl.arange takes powers of two only; {block} is none)")
-    lines += ["", *_aligned(rows), "", _total(n, block, grid)]
+    lines += ["", *aligned(rows), "", _total(n, block, grid)]
     return "\n".join(lines) + "\n"
 
 
@@ -70,7 +70,7 @@ def _ends(count: int, shown: int) -> list[int | None]:
     return [*range(half), None, *range(count - half, count)]
 
 
-def _aligned(rows: list[list[str]]) -> list[str]:
+def aligned(rows: list[list[str]]) -> list[str]:
     """Columns side by side, numbers to the right."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = []

@@ -13,6 +13,7 @@ from tilewright.eager.machine import Eager
 from tilewright.eager.rewrite import HELPERS, code_of
 from tilewright.ir.op import running
 from tilewright.lang.arithmetic import maximum, minimum
+from tilewright.lang.builtin import argument
 from tilewright.lang.constexpr import unwrap
 from tilewright.lang.jit import JITCallable
 from tilewright.lang.meta import range as tile_range
@@ -94,8 +95,11 @@ class Functions:
             function = inner
         if not isinstance(function, JITCallable):
             return function(*args, **kwargs)
-        args = [unwrap(a) for a in args]
-        return self.of(function)(*args, **{k: unwrap(v) for k, v in kwargs.items()})
+        static = function.constexpr_names
+        given = [argument(a, n in static) for a, n in zip(args, function.arg_names)]
+        given += [unwrap(a) for a in args[len(given) :]]
+        named = {k: argument(v, k in static) for k, v in kwargs.items()}
+        return self.of(function)(*given, **named)
 
 
 def programs(

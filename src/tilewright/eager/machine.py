@@ -28,6 +28,7 @@ from tilewright.lang.constexpr import unwrap
 from tilewright.lang.tensor import tensor
 from tilewright.ops import math as m
 from tilewright.ops.rules import numpy_dtype
+from tilewright.ops.shape import constant
 
 # Ops for which a pointer is the address that it holds.
 ADDRESS_OPS = {m.bitcast, m.cast, m.lt, m.le, m.gt, m.ge, m.eq, m.ne}
@@ -39,10 +40,14 @@ MAX_POLLS = 100_000
 
 @dataclass(slots=True)
 class Tile:
-    """A value: its type, and a NumPy array of that shape."""
+    """A value: its type, and a NumPy array of that shape.
+
+    `known` marks scalars that a compiled kernel would know as numbers.
+    """
 
     type: Type
     data: np.ndarray
+    known: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +112,21 @@ class Eager:
             self.op = op
             out = op.eager(self.port(op, types), *data, **attrs)
         if isinstance(result, Type):
-            return Tile(result, np.asarray(out))
+            fixed = not result.shape and self.is_fixed(op, operands)
+            return Tile(result, np.asarray(out), fixed)
         if result is None:
             return None
         return tuple(Tile(kind, np.asarray(x)) for kind, x in zip(result, out, strict=True))
+
+    def is_fixed(self, op: Op, operands: Sequence[Tile]) -> bool:
+        """Whether an op makes a scalar that a compiled kernel would know."""
+        if not operands:
+            return op is constant
+        return op.emit is not None and all(x.known for x in operands)
+
+    def known(self, handle: Tile) -> Any:
+        """The number that a scalar holds, None if a compiled kernel would not know it."""
+        return handle.data.item() if handle.known else None
 
     def port(self, op: Op, types: list[Type]) -> Port:
         if op.effect == "control":

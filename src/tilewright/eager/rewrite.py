@@ -1,4 +1,4 @@
-"""Where Python and compiled kernels would disagree: `and`, `assert`, numbers that loops change.
+"""Where Python and compiled kernels would disagree: `and`, `assert`, numbers that have names.
 
 A kernel is rewritten only where that matters, keeps its lines and columns, and so looks the same
 to a debugger.
@@ -10,6 +10,7 @@ import __future__
 import ast
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from types import CodeType
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -21,10 +22,13 @@ from tilewright.lang.meta import device_assert
 from tilewright.lang.meta import range as tile_range
 from tilewright.lang.promote import is_number, to_tensor
 from tilewright.lang.source import Source
-from tilewright.lang.tensor import tensor
+from tilewright.lang.statements import is_constexpr_note
+from tilewright.lang.tensor import known, tensor
+from tilewright.lang.values import assigned
 
 FUTURES = __future__.annotations.compiler_flag
 ORDERINGS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
+LOADERS = {"load", "program_id", "num_programs", "arange", "dot", "zeros"}  # what gives tiles
 SCOPES = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
@@ -38,9 +42,16 @@ def check(condition: Any, message: Any = "") -> None:
 
 def as_carried(subject: Any, *values: Any) -> tuple:
     """What a run-time loop, or branch, makes of the numbers that it may change."""
-    if not isinstance(subject, (tile_range, tensor)):
+    if not isinstance(known(subject), (tile_range, tensor)):
         return values
-    return tuple(to_tensor(v) if is_number(v) else v for v in values)
+    return tuple(to_tensor(v) if is_number(v) else at_run_time(v) for v in values)
+
+
+def at_run_time(value: Any) -> Any:
+    """A scalar as one that compiled kernels would not know any more."""
+    if not isinstance(value, tensor) or not value.handle.known:
+        return value
+    return tensor(replace(value.handle, known=False))
 
 
 def merged(condition: Any, value: Any) -> Any:
@@ -56,6 +67,8 @@ HELPERS = {
     "_check": check,
     "_carried": as_carried,
     "_merged": merged,
+    "_assigned": assigned,
+    "_known": known,
     "_run_time": tile_range(0),
     "_known_range": range,
 }
@@ -104,6 +117,13 @@ def may_be_number(value: ast.expr) -> bool:
     return not any(isinstance(c.func, ast.Attribute) for c in calls)
 
 
+def may_hold_number(value: ast.expr) -> bool:
+    """Not what is surely a tile."""
+    if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
+        return True
+    return value.func.attr not in LOADERS
+
+
 class Rewriter(ast.NodeTransformer):
     """Rewrites one function; `changed` tells whether anything had to be."""
 
@@ -122,7 +142,7 @@ class Rewriter(ast.NodeTransformer):
         """Scopes of their own cannot hold what is kept in between."""
         return node
 
-    visit_Lambda = visit_FunctionDef = skip
+    visit_Lambda = skip
 
     def visit_comprehension_scope(self, node: ast.expr) -> ast.expr:
         """A comprehension is written out by the compiler, with numbers known then."""
@@ -148,9 +168,47 @@ class Rewriter(ast.NodeTransformer):
         node.left, node.right = self.as_tuple(node.left), self.as_tuple(node.right)
         return node
 
+    def settle(self, value: ast.expr, helper: str = "_assigned") -> ast.expr:
+        """The value of an assignment as what the name then holds."""
+        if not may_hold_number(value):
+            return value
+        self.changed = True
+        return ast.copy_location(call(helper, value), value)
+
     def visit_Assign(self, node: ast.Assign) -> ast.stmt:
         self.generic_visit(node)
-        node.value = self.as_tuple(node.value)
+        node.value = self.settle(self.as_tuple(node.value))
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
+        if node.value is None:
+            return node
+        helper = "_known" if is_constexpr_note(node.annotation) else "_assigned"
+        node.value = self.settle(self.as_tuple(self.visit(node.value)), helper)
+        return node
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.stmt:
+        """`x += y` as `x = x + y`."""
+        if not isinstance(node.target, ast.Name):
+            return self.generic_visit(node)
+        before = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
+        whole = ast.copy_location(ast.BinOp(before, node.op, node.value), node)
+        return ast.copy_location(ast.Assign([node.target], self.settle(self.visit(whole))), node)
+
+    def visit_Return(self, node: ast.Return) -> ast.stmt:
+        if node.value is not None:
+            node.value = self.settle(self.as_tuple(self.visit(node.value)))
+        return node
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.expr:
+        node.value = self.settle(self.visit(node.value))
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
+        """A function inside a kernel, with names of its own."""
+        inner = Rewriter(node)
+        node.body = inner.body(node.body)
+        self.changed |= inner.changed
         return node
 
     # --- statements

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import CompileError
 from tilewright.lang.statements import is_constexpr_note
-from tilewright.lang.tensor import tensor
+from tilewright.lang.tensor import known, tensor
 from tilewright.lang.values import Undefined
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Choice:
         if not self.is_quiet(test):
             return None
         try:
-            value = self.f.expr(test)
+            value = known(self.f.expr(test))
         except CompileError:
             return None  # the loop's body will say it
         return None if isinstance(value, tensor) else bool(value)
@@ -67,7 +67,7 @@ class Choice:
                 value = self.f.scope.names.get(node.id)
                 if type(value) is Undefined:
                     return False
-                if isinstance(value, tensor) and id(node) not in described:
+                if isinstance(known(value), tensor) and id(node) not in described:
                     return False
         return True
 

@@ -3,16 +3,42 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 from tilewright.errors import InternalError
 from tilewright.ir.op import Op, has_machine
 from tilewright.lang.constexpr import unwrap
+from tilewright.lang.tensor import known, tensor
+
+# Parameters that must be known while the kernel is compiled, in whichever function they are.
+STATIC = frozenset(
+    ("allow_tf32", "axis", "bitcast", "block_shape", "boundary_check", "can_reorder", "cond",
+     "descending", "dim", "dims", "end", "fast_math", "hex", "ieee_rounding", "k", "keep_dims",
+     "lhs_k_pack", "max_num_imprecise_acc", "n_rounds", "num_bins", "order", "pack",
+     "return_indices", "return_indices_tie_break_left", "reverse", "rhs_k_pack", "shape", "start",
+     "strides", "tie_break_left", "values", "volatile")
+)  # fmt: skip
+
+
+def static_places(function: Callable) -> tuple[list[bool], bool]:
+    """Which positional arguments must be known, and whether those beyond must."""
+    parameters = inspect.signature(function).parameters.values()
+    places = [p.name in STATIC for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    return places, any(p.name in STATIC for p in parameters if p.kind is p.VAR_POSITIONAL)
+
+
+def argument(value: Any, static: bool) -> Any:
+    """An argument without its constexpr; as a number where one is needed."""
+    if static and isinstance(value, (tensor, tuple, list)):
+        return known(value)
+    return unwrap(value)
 
 
 def builtin(function: Callable) -> Callable:
     """Decorator: a function of the language. Constexprs arrive unwrapped."""
+    places, beyond = static_places(function)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -23,7 +49,9 @@ def builtin(function: Callable) -> Callable:
             )
         kwargs.pop("_semantic", None)
         kwargs.pop("_builder", None)
-        return function(*[unwrap(a) for a in args], **{k: unwrap(v) for k, v in kwargs.items()})
+        given = [argument(a, s) for a, s in zip(args, places)]
+        given += [argument(a, beyond) for a in args[len(places) :]]
+        return function(*given, **{k: argument(v, k in STATIC) for k, v in kwargs.items()})
 
     call.is_tile_builtin = True
     return call

@@ -22,7 +22,7 @@ from tilewright.lang.jit import BoundJIT, JITCallable
 from tilewright.lang.promote import as_python, to_tensor
 from tilewright.lang.scope import suggestion
 from tilewright.lang.substitutes import REPLACED
-from tilewright.lang.tensor import _Bound, tensor
+from tilewright.lang.tensor import _Bound, known, tensor
 from tilewright.lang.values import NUMBERS, brief, describe, is_runtime
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ def call_object(
         return python_call(f, callee, args, kwargs, node)
     if not may_call(callee):
         raise not_callable(f, callee, node)
+    args, kwargs = known(list(args)), {name: known(value) for name, value in kwargs.items()}
     if any(is_runtime(a) for a in (*args, *kwargs.values())):
         raise CompileError(
             f"`{named(callee, node)}` is a Python function, which can only be called with values "

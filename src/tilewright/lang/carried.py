@@ -14,6 +14,7 @@ from tilewright.lang.tensor import tensor
 from tilewright.lang.values import (
     NUMBERS,
     Undefined,
+    as_number,
     as_type,
     common_type,
     describe,
@@ -103,21 +104,17 @@ class Carried:
             if found is None:
                 raise self.changed(path, before, after)
             return found
-        if isinstance(after, tensor):
-            found = after.handle.type
-            if found == kind:
-                return kind
-            if type(before) in NUMBERS and not found.shape and fits(before, found.dtype):
-                return found
-            raise self.changed(path, before, after)
-        if not is_scalar_leaf(after) or kind.shape:
-            raise self.changed(path, before, after)
-        if fits(after, kind.dtype):
+        if isinstance(after, tensor) and after.handle.type == kind:
             return kind
-        wider = Type(scalar_dtype(after))
-        if type(before) in NUMBERS and fits(before, wider.dtype):
-            return wider
-        raise self.changed(path, before, after)
+        first, last = as_number(before), as_number(after)
+        if last is not None and not kind.shape and fits(last, kind.dtype):
+            return kind
+        found = after.handle.type if isinstance(after, tensor) else None
+        if last is not None:
+            found = Type(scalar_dtype(last))
+        if found is None or first is None or found.shape or not fits(first, found.dtype):
+            raise self.changed(path, before, after)
+        return found
 
     def changed(self, path: str, before: Any, after: Any) -> CompileError:
         line = last_assignment(self.node.body, path.split("[")[0].split(".")[0])
@@ -134,14 +131,15 @@ def advice(path: str, before: Any, after: Any) -> str:
     if not isinstance(after, tensor):
         return f"`{path}` can change its value, but not what it is; use another name"
     kind = after.handle.type
-    if isinstance(before, tensor):
+    if isinstance(before, tensor) and as_number(before) is None:
         if before.shape != kind.shape:
             return "use another name for what has another shape"
         return f"start with {kind.dtype!r}, or end with {path}.to({before.dtype!r})"
     if not kind.shape:
         return f"start with a value of that type, e.g. {path} = 0"
-    if type(before) in NUMBERS and before != 0:
-        return f"start with {path} = tl.full({list(kind.shape)}, {before}, dtype={kind.dtype!r})"
+    first = as_number(before)
+    if first:
+        return f"start with {path} = tl.full({list(kind.shape)}, {first}, dtype={kind.dtype!r})"
     return f"start with {path} = tl.zeros({list(kind.shape)}, dtype={kind.dtype!r})"
 
 

@@ -13,8 +13,9 @@ from tilewright.lang import loops
 from tilewright.lang.conversion import truth
 from tilewright.lang.expressions import text_of
 from tilewright.lang.outcome import FALL, Returned
+from tilewright.lang.promote import constant
 from tilewright.lang.source import reads
-from tilewright.lang.tensor import tensor
+from tilewright.lang.tensor import known, tensor
 from tilewright.lang.values import (
     Undefined,
     as_type,
@@ -27,6 +28,7 @@ from tilewright.lang.values import (
 )
 from tilewright.ops.control import if_, yield_
 from tilewright.ops.math import select
+from tilewright.ops.shape import constant as make_constant
 from tilewright.ops.shape import splat
 
 if TYPE_CHECKING:
@@ -73,7 +75,7 @@ class Disagreement(Exception):
 
 
 def branch(f: Frontend, node: ast.If, after: Callable | None = None) -> Any:
-    condition = f.expr(node.test)
+    condition = known(f.expr(node.test))
     if not isinstance(condition, tensor):
         return f.block(node.body if condition else node.orelse, after)
     f.at(node.test)
@@ -170,14 +172,29 @@ def merge(path: str, a: Any, b: Any) -> Merged:
         raise Disagreement(f"`{path}`", a, b)
     leaves: list[tuple[Any, Any, Type | None]] = []
     for (where, x), (_, y) in zip(left, right):
+        x, y = outside(x), outside(y)
         if x is y or (not isinstance(x, tensor) and same_static(x, y)):
             leaves.append((x, y, None))
+            continue
+        if same_constant(x, y):
+            leaves.append((x, x, None))
             continue
         kind = common_type(x, y) if is_scalar_leaf(x) and is_scalar_leaf(y) else None
         if kind is None:
             raise Disagreement(f"`{where}`", x, y)
         leaves.append((x, y, kind))
     return Merged(leaves, a)
+
+
+def outside(leaf: Any) -> Any:
+    """A scalar that is known as one that is made before the branch."""
+    number = known(leaf) if isinstance(leaf, tensor) else leaf
+    return leaf if number is leaf else constant(number, leaf.handle.type)
+
+
+def same_constant(x: Any, y: Any) -> bool:
+    """Whether both sides assign one number."""
+    return isinstance(x, tensor) and isinstance(y, tensor) and x.handle is y.handle
 
 
 def places(f: Frontend, node: ast.If, name: str) -> list[str]:
@@ -206,7 +223,7 @@ def emit_if(
     """The `if` that gives these values; a `select` where no side computes anything."""
     chosen = [leaf for value in values for leaf in value.leaves if leaf[2] is not None]
     pairs = [(as_type(x, kind).handle, as_type(y, kind).handle) for x, y, kind in chosen]
-    if not then.insts and not other.insts:
+    if all(inst.op is make_constant for inst in (*then.insts, *other.insts)):
         handles = [choose(f, condition.handle, x, y) for x, y in pairs]
     else:
         for block, position in ((then, 0), (other, 1)):
@@ -231,7 +248,7 @@ def choose(f: Frontend, condition: Value, x: Value, y: Value) -> Value:
 
 
 def conditional(f: Frontend, node: ast.IfExp) -> Any:
-    condition = f.expr(node.test)
+    condition = known(f.expr(node.test))
     if not isinstance(condition, tensor):
         return f.expr(node.body if condition else node.orelse)
     f.at(node.test)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.lang.expressions import PYTHON_ERRORS, cannot_compute, iterate, text_of
 from tilewright.lang.scope import Scope
-from tilewright.lang.tensor import tensor
-from tilewright.lang.values import describe, is_runtime
+from tilewright.lang.tensor import known, tensor
+from tilewright.lang.values import assigned, describe, is_runtime
 
 if TYPE_CHECKING:
     from tilewright.lang.frontend import Frontend
@@ -31,15 +31,15 @@ def dictionary(f: Frontend, node: ast.Dict) -> dict:
         if key is None:
             out.update(f.expr(value))
             continue
-        known = f.expr(key)
-        if is_runtime(known):
-            raise f.error(f"a key must be known at compile time, got {describe(known)}", key)
-        out[known] = f.expr(value)
+        name = known(f.expr(key))
+        if is_runtime(name):
+            raise f.error(f"a key must be known at compile time, got {describe(name)}", key)
+        out[name] = f.expr(value)
     return out
 
 
 def set_display(f: Frontend, node: ast.Set) -> frozenset:
-    items = [f.expr(item) for item in node.elts]
+    items = [known(f.expr(item)) for item in node.elts]
     if any(is_runtime(item) for item in items):
         raise f.error("a set can only hold values known at compile time; use a tuple", node)
     return frozenset(items)
@@ -54,7 +54,7 @@ def formatted(f: Frontend, node: ast.JoinedStr) -> str:
 
 def formatted_value(f: Frontend, node: ast.FormattedValue, whole: ast.JoinedStr) -> str:
     """One part; errors show the whole string, since old Pythons misplace its parts."""
-    value = f.expr(node.value)
+    value = known(f.expr(node.value))
     if is_runtime(value):
         raise f.error(
             f"`{text_of(node.value)}` is only known when the kernel runs, got {describe(value)}; "
@@ -71,7 +71,8 @@ def formatted_value(f: Frontend, node: ast.FormattedValue, whole: ast.JoinedStr)
 
 def walrus(f: Frontend, node: ast.NamedExpr) -> Any:
     value = f.expr(node.value)
-    f.scope.names[node.target.id] = value
+    f.at(node)
+    f.scope.names[node.target.id] = value = assigned(value)
     return value
 
 
@@ -94,7 +95,7 @@ def generate(f: Frontend, node: ast.ListComp | ast.GeneratorExp, depth: int, out
     part = node.generators[depth]
     for item in iterate(f, part.iter, f.expr(part.iter)):
         assign_targets(f, part.target, item)
-        conditions = [f.expr(test) for test in part.ifs]
+        conditions = [known(f.expr(test)) for test in part.ifs]
         for test, verdict in zip(part.ifs, conditions):
             if isinstance(verdict, tensor):
                 raise f.error(

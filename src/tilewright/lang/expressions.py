@@ -12,7 +12,7 @@ from tilewright.lang.arithmetic import logical_and, logical_not, logical_or
 from tilewright.lang.constexpr import constexpr
 from tilewright.lang.promote import to_tensor
 from tilewright.lang.scope import is_constant, suggestion
-from tilewright.lang.tensor import METHODS, tensor
+from tilewright.lang.tensor import METHODS, known, tensor
 from tilewright.lang.values import NUMBERS, Undefined, describe, is_runtime
 
 if TYPE_CHECKING:
@@ -130,6 +130,9 @@ def apply(f: Frontend, node: ast.AST, symbol: str, method: str, *operands: Any) 
     """The method that a tile has for an operator."""
     function = METHODS.get(method)
     if function is None:
+        numbers = known(operands)
+        if not is_runtime(numbers):
+            return binary(f, node, type(node.op), *numbers)
         advice = f"; {INSTEAD[symbol]}" if symbol in INSTEAD else ""
         raise f.error(
             f"tiles have no operator `{symbol}`, got {' and '.join(map(describe, operands))}"
@@ -172,6 +175,7 @@ def cannot_compute(f: Frontend, node: ast.AST, error: Exception) -> CompileError
 def negate(f: Frontend, node: ast.UnaryOp) -> Any:
     value = f.expr(node.operand)
     if type(node.op) is ast.Not:
+        value = known(value)
         if isinstance(value, tensor):
             f.at(node)
             return logical_not(value)
@@ -191,12 +195,13 @@ def combine(f: Frontend, node: ast.BoolOp) -> Any:
     both = type(node.op) is ast.And
     result = f.expr(node.values[0])
     for part in node.values[1:]:
-        if not isinstance(result, tensor):
-            if bool(result) is not both:
+        verdict = known(result)
+        if not isinstance(verdict, tensor):
+            if bool(verdict) is not both:
                 return result
             result = f.expr(part)
             continue
-        other = f.expr(part)
+        other = known(f.expr(part))
         if not isinstance(other, tensor):
             if type(other) not in NUMBERS:
                 raise f.error(
@@ -250,6 +255,7 @@ def same_number(left: Any, right: Any) -> bool:
 
 
 def contains(f: Frontend, node: ast.Compare, item: Any, container: Any) -> bool:
+    item, container = known(item), known(container)
     if is_runtime(item) or isinstance(container, tensor):
         raise f.error(
             "`in` needs values known at compile time, got "
@@ -327,6 +333,7 @@ def subscript(f: Frontend, node: ast.Subscript) -> Any:
     base = f.expr(node.value)
     index = f.expr(node.slice)
     f.at(node)
+    index = known(index)
     if isinstance(base, tensor):
         if any(isinstance(i, tensor) for i in (index if isinstance(index, tuple) else (index,))):
             raise f.error(
@@ -349,7 +356,7 @@ def subscript(f: Frontend, node: ast.Subscript) -> Any:
 
 
 def slice_of(f: Frontend, node: ast.Slice) -> slice:
-    parts = [None if p is None else f.expr(p) for p in (node.lower, node.upper, node.step)]
+    parts = [None if p is None else known(f.expr(p)) for p in (node.lower, node.upper, node.step)]
     for part, where in zip(parts, (node.lower, node.upper, node.step)):
         if isinstance(part, tensor):
             raise f.error(

@@ -151,7 +151,7 @@ class Frontend:
 
 
 def is_constant(handle: Value) -> bool:
-    """Whether a value is a scalar number that is written in the kernel."""
+    """Whether a value is a scalar that is written in the kernel."""
     return handle.inst is not None and handle.inst.op is constant and not handle.type.shape
 
 

@@ -16,7 +16,8 @@ from tilewright.lang.outcome import Returned
 from tilewright.lang.scope import Scope, suggestion
 from tilewright.lang.source import read_source
 from tilewright.lang.statements import is_constexpr_note
-from tilewright.lang.values import describe, is_runtime
+from tilewright.lang.tensor import known
+from tilewright.lang.values import assigned, describe, is_runtime
 
 if TYPE_CHECKING:
     from tilewright.lang.frontend import Frontend
@@ -88,7 +89,7 @@ def call(
         outcome = f.block(node.body)
     finally:
         f.scope, f.builder.loc = outer, loc
-    return outcome.value if isinstance(outcome, Returned) else None
+    return assigned(outcome.value) if isinstance(outcome, Returned) else None
 
 
 def without_middle(loc: Loc) -> Loc:
@@ -163,7 +164,7 @@ def check_constexprs(name: str, spec: ast.arguments, names: dict[str, Any]) -> N
         note = parameter.annotation
         if note is None or not is_constexpr_note(note):
             continue
-        value = names[parameter.arg]
+        names[parameter.arg] = value = known(names[parameter.arg])
         if is_runtime(value):
             raise CompileError(
                 f"`{name}` needs `{parameter.arg}` at compile time (it is a tl.constexpr), got "

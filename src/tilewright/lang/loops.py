@@ -16,7 +16,7 @@ from tilewright.lang.conversion import truth
 from tilewright.lang.expressions import iterate, text_of
 from tilewright.lang.outcome import BREAK, CONTINUE, FALL, Mark
 from tilewright.lang.statements import store
-from tilewright.lang.tensor import tensor
+from tilewright.lang.tensor import known, tensor
 from tilewright.lang.values import (
     Undefined,
     as_type,
@@ -134,7 +134,7 @@ def count(f: Frontend, node: ast.For, subject: meta.range) -> None:
     initial = carried.initial()
     same = drop_unchanged(carried, [(block, 1)], initial, leaves)
     close(f, carried, block, leaves, same)
-    hints = {h: v for h in HINTS if (v := getattr(subject, h, None))}
+    hints = {h: v for h in HINTS if (v := known(getattr(subject, h, None)))}
     f.at(node)
     kept = [x for i, x in enumerate(initial) if i not in same]
     results = f.emit(for_, low.handle, high.handle, step.handle, *kept, region=block, **hints)
@@ -143,7 +143,7 @@ def count(f: Frontend, node: ast.For, subject: meta.range) -> None:
 
 def bounds_of(f: Frontend, node: ast.For, subject: meta.range) -> tuple:
     """Bounds and step to count up with, and whether the loop means to count down."""
-    bounds = (subject.start, subject.end, subject.step)
+    bounds = (subject.start, subject.end, known(subject.step))
     if not all(is_count(x) for x in bounds):
         raise f.error(
             f"a loop counts in integers, got {describe(bounds)}; divide with //, or cast with "
@@ -192,7 +192,7 @@ def loop_while(f: Frontend, node: ast.While, after: Callable | None = None) -> A
         test, body = Block(), Block()
         with f.builder.inside(test):
             carried.enter(carried.add_params(test))
-            holds[:] = [f.expr(node.test)]
+            holds[:] = [known(f.expr(node.test))]
             if isinstance(holds[0], tensor):
                 f.at(node.test)
                 f.emit(yield_, check_condition(f, node.test, holds[0]).handle)

@@ -12,7 +12,7 @@ from tilewright.lang.builtin import builtin, public
 from tilewright.lang.constexpr import unwrap
 from tilewright.lang.conversion import cast, truth
 from tilewright.lang.promote import integer_promotion, same_shape, to_tensor
-from tilewright.lang.tensor import tensor
+from tilewright.lang.tensor import known, tensor
 from tilewright.ops import debug, program
 
 
@@ -84,8 +84,8 @@ class static_range:
     is_tile_builtin = True
 
     def __init__(self, arg1: Any, arg2: Any = None, step: Any = None):
-        self.start, self.end = (0, unwrap(arg1)) if arg2 is None else (unwrap(arg1), unwrap(arg2))
-        self.step = 1 if step is None else unwrap(step)
+        self.start, self.end = (0, known(arg1)) if arg2 is None else (known(arg1), known(arg2))
+        self.step = 1 if step is None else known(step)
         for bound in (self.start, self.end, self.step):
             want(
                 isinstance(bound, int),

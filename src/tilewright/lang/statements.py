@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from tilewright.errors import CompileError, CompileTimeAssertionFailure
 from tilewright.lang import meta
 from tilewright.lang.expressions import binary, in_words, text_of
-from tilewright.lang.tensor import tensor
-from tilewright.lang.values import Undefined, describe, is_runtime
+from tilewright.lang.tensor import known, tensor
+from tilewright.lang.values import Undefined, assigned, describe, is_runtime
 
 if TYPE_CHECKING:
     from tilewright.lang.frontend import Frontend
@@ -45,6 +45,8 @@ def unsupported(f: Frontend, node: ast.stmt) -> CompileError:
 
 def assign(f: Frontend, node: ast.Assign) -> None:
     value = f.expr(node.value)
+    f.at(node)
+    value = assigned(value)
     for target in node.targets:
         store(f, target, value)
 
@@ -108,7 +110,12 @@ def assign_annotated(f: Frontend, node: ast.AnnAssign) -> None:
     if node.value is None:
         return
     value = f.expr(node.value)
-    if is_constexpr_note(node.annotation) and is_runtime(value):
+    f.at(node)
+    if not is_constexpr_note(node.annotation):
+        store(f, node.target, assigned(value))
+        return
+    value = known(value)
+    if is_runtime(value):
         raise f.error(
             f"`{text_of(node.target)}` is declared tl.constexpr, but its value is only known when "
             f"the kernel runs, got {describe(value)}; drop the annotation, or compute it from "
@@ -133,7 +140,7 @@ def assign_augmented(f: Frontend, node: ast.AugAssign) -> None:
         store(f, target, None)  # an error
     before = f.scope.read(ast.copy_location(ast.Name(target.id, ast.Load()), target), f.captured)
     value = f.expr(node.value)
-    f.scope.names[target.id] = binary(f, node, type(node.op), before, value)
+    f.scope.names[target.id] = assigned(binary(f, node, type(node.op), before, value))
 
 
 def expression(f: Frontend, node: ast.Expr) -> None:
@@ -146,7 +153,7 @@ def nothing(f: Frontend, node: ast.Pass) -> None:
 
 
 def check(f: Frontend, node: ast.Assert) -> None:
-    condition = f.expr(node.test)
+    condition = known(f.expr(node.test))
     message = f.expr(node.msg) if node.msg is not None else ""
     if isinstance(condition, tensor):
         f.at(node)

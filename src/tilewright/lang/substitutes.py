@@ -11,7 +11,7 @@ from tilewright.errors import CompileError, want
 from tilewright.ir.op import emit
 from tilewright.lang import arithmetic, meta
 from tilewright.lang.constexpr import constexpr
-from tilewright.lang.tensor import METHODS, tensor
+from tilewright.lang.tensor import METHODS, known, tensor
 from tilewright.lang.values import describe, is_runtime
 from tilewright.ops import debug
 
@@ -41,6 +41,7 @@ def number(kind: type, dtype: str) -> Callable:
     """`int`, `float`, `bool`: of values known now."""
 
     def convert(x: Any = 0) -> Any:
+        x = known(x)
         if isinstance(x, tensor):
             raise CompileError(
                 f"`{kind.__name__}` needs a value known at compile time, got {describe(x)}; cast "
@@ -85,6 +86,7 @@ def show(*values: Any, sep: str = " ", end: str = "\n", **others: Any) -> None:
 
 
 def text(value: Any = "") -> str:
+    value = known(value)
     if is_runtime(value):
         raise CompileError(
             f"`str` needs a value known at compile time, got {describe(value)}; print it with "
@@ -109,6 +111,7 @@ def fold(function: Callable) -> Callable:
     """`any`, `all`, `sorted`: of values known now."""
 
     def apply(items: Any, **kwargs: Any) -> Any:
+        items = known(tuple(items))
         if is_runtime(tuple(items)):
             raise CompileError(
                 f"`{function.__name__}` needs values known at compile time, got "

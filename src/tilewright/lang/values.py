@@ -8,8 +8,15 @@ from typing import Any
 
 from tilewright.ir import types as t
 from tilewright.ir.types import DType, Type
-from tilewright.lang.promote import computation_dtype, constant, integer_range, kind, scalar_dtype
-from tilewright.lang.tensor import tensor
+from tilewright.lang.promote import (
+    computation_dtype,
+    constant,
+    integer_range,
+    kind,
+    scalar_dtype,
+    to_tensor,
+)
+from tilewright.lang.tensor import known, tensor
 
 NUMBERS = frozenset((bool, int, float))
 
@@ -65,6 +72,35 @@ def is_runtime(value: Any) -> bool:
     return any(isinstance(leaf, tensor) for _, leaf in flatten(value))
 
 
+def assigned(value: Any) -> Any:
+    """What a name holds, or a call gives, that is assigned a value: numbers become scalars.
+
+    So a number that has a name counts with its own dtype, and a literal with that of the tile
+    that it meets.
+    """
+    if type(value) in NUMBERS:
+        return to_tensor(value) if fits_64_bits(value) else value
+    if isinstance(value, tuple):
+        items = [assigned(item) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    return value
+
+
+def fits_64_bits(value: Any) -> bool:
+    return type(value) is not int or -(2**63) <= value < 2**64
+
+
+def as_number(leaf: Any) -> Any:
+    """A number, or one that was assigned, which may take another type; None for others."""
+    if type(leaf) in NUMBERS:
+        return leaf
+    if isinstance(leaf, tensor):
+        number = known(leaf)
+        if number is not leaf and scalar_dtype(number) is leaf.dtype:
+            return number
+    return None
+
+
 def same_static(a: Any, b: Any) -> bool:
     """Whether two leaves that are no tensors are the same value."""
     return a is b or (type(a) is type(b) and bool(a == b))
@@ -95,29 +131,32 @@ def kind_allows_unsigned(number: Any, dtype: DType) -> bool:
 
 def common_type(a: Any, b: Any) -> Type | None:
     """The one type that two leaves can have, numbers taking the type of a tensor; None: none."""
-    a_tensor, b_tensor = isinstance(a, tensor), isinstance(b, tensor)
-    if a_tensor and b_tensor:
-        return a.handle.type if a.handle.type == b.handle.type else None
-    if a_tensor or b_tensor:
-        known, number = (a, b) if a_tensor else (b, a)
-        fine = type(number) in NUMBERS and not known.shape and fits(number, known.dtype)
-        return known.handle.type if fine else None
-    if type(a) in NUMBERS and type(b) in NUMBERS:
-        return Type(computation_dtype(scalar_dtype(a), False, scalar_dtype(b), False, False))
-    return None
+    if isinstance(a, tensor) and isinstance(b, tensor) and a.handle.type == b.handle.type:
+        return a.handle.type
+    one, other = as_number(a), as_number(b)
+    if one is not None and other is not None:
+        return Type(computation_dtype(scalar_dtype(one), False, scalar_dtype(other), False, False))
+    if one is None and other is None:
+        return None
+    x, number = (b, one) if other is None else (a, other)
+    fine = isinstance(x, tensor) and not x.shape and fits(number, x.dtype)
+    return x.handle.type if fine else None
 
 
 def as_type(leaf: Any, type: Type) -> tensor:
     """A leaf as a tensor of a type that `common_type` gave for it."""
-    return leaf if isinstance(leaf, tensor) else constant(leaf, type)
+    if isinstance(leaf, tensor) and leaf.handle.type == type:
+        return leaf
+    return constant(as_number(leaf), type)
 
 
 def describe(value: Any) -> str:
     """A value in the words of a message."""
+    number = as_number(value)
+    if number is not None:
+        return f"the number {number}"
     if isinstance(value, tensor):
         return str(value.handle.type)
-    if type(value) in NUMBERS:
-        return f"the number {value}"
     if value is None or isinstance(value, (str, DType)):
         return repr(value)
     if isinstance(value, tuple):
@@ -131,4 +170,5 @@ def describe(value: Any) -> str:
 
 def brief(value: Any) -> str:
     """A value among others: numbers by themselves."""
-    return str(value) if type(value) in NUMBERS else describe(value)
+    number = as_number(value)
+    return describe(value) if number is None else str(number)

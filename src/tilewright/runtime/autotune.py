@@ -17,6 +17,7 @@ from tilewright.errors import CompileError, TilewrightError
 from tilewright.runtime import arrays, cache
 from tilewright.runtime.descriptor import TensorDescriptor
 from tilewright.runtime.host import OutOfResources
+from tilewright.runtime.kernel import unobserved
 from tilewright.runtime.timing import measure
 from tilewright.runtime.tuned import Config, Heuristics, Wrapper, heuristics
 
@@ -106,7 +107,8 @@ class Autotuner(Wrapper):
         if found is None:
             found = self.recall(key) if self.cache_results else None
             if found is None:
-                found = self.search(key, args, kwargs)
+                with unobserved():
+                    found = self.search(key, args, kwargs)
             self.cache[key] = found
         return found
 

@@ -11,6 +11,7 @@ import dataclasses
 import enum
 import functools
 import linecache
+import sys
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -152,8 +153,9 @@ class Scanner:
 
     def module(self, value: types.ModuleType, depth: int) -> None:
         self.note("module", value.__name__)
-        if value.__name__ in VERSIONED:
-            self.note(value.__version__)
+        package = value.__name__.partition(".")[0]
+        if package in VERSIONED:
+            self.note(sys.modules[package].__version__)
         elif not is_ours(value.__name__):
             self.attributes(vars(value), depth)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from operator import itemgetter
 from typing import Any, Protocol
@@ -43,6 +44,17 @@ class LaunchObserver(Protocol):
 launch_observers: list[LaunchObserver] = []
 # Called as (jit, call, None) before a kernel is compiled, and with the handle afterwards.
 compile_observers: list[Callable[[JITFunction, Call, CompiledKernel | None], Any]] = []
+
+
+@contextmanager
+def unobserved() -> Iterator[None]:
+    """Launches inside are nobody's business, e.g. the trials of a tuner."""
+    observers = launch_observers[:]
+    launch_observers.clear()
+    try:
+        yield
+    finally:
+        launch_observers[:0] = observers
 
 
 class KernelInterface:

@@ -49,7 +49,7 @@ def {name}(__grid, {values}__options):
     if not ({writable}):
         __found.check_writable({{{writables}}})
     if __grid.__class__ is not tuple and __callable(__grid):
-        __grid = __grid(dict(zip(__names, ({values})), **__options))
+        __grid = __grid({{**__options, **__dict(__zip(__names, ({values})))}})
     return __found.launch(__sizes(__grid, {name!r}), ({slots}))
 """
 
@@ -102,9 +102,7 @@ def outer(signature: Signature, ways: Ways) -> Callable:
         __table=ways.table, __current=current, __special=ways.special, __hooks=ways.hooks,
         __watched=ways.watched, __is_stale=ways.is_stale, __slow=ways.slow,
     )  # fmt: skip
-    launch = write(text, signature.kernel, names)
-    launch._torchdynamo_disable = True  # torch.compile calls it and does not trace into it
-    return launch
+    return write(text, signature.kernel, names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +138,7 @@ def inner(
     names.update(
         __entries={}, __find=ways.find, __slow=ways.slow, __frozen=frozen, __sizes=sizes,
         __LaunchError=LaunchError, __names=signature.names, __callable=callable,
-        __wide=arrays.integer_dtype,
+        __dict=dict, __zip=zip, __wide=arrays.integer_dtype,
     )  # fmt: skip
     return write(text, signature.kernel, names)
 

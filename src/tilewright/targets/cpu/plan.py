@@ -214,8 +214,32 @@ class Plan:
         if not writes or self.segment[writes[0]] != self.segment[inst]:
             return False
         after = block.insts[block.insts.index(writes[0]) + 1 :]
-        readers = set(after) & self.readers(value)
-        return bool(readers)
+        readers = self.readers(value)
+        if not readers.isdisjoint(after):
+            return True
+        return writes[0] in readers and not self.in_place(value, writes[0])
+
+    def in_place(self, loaded: Value, write: Inst) -> bool:
+        """Whether a write of what a load leads to spares all elements that it is made of later."""
+        p, q = loaded.inst.operands[0], write.operands[0]
+        if self.apart(p, q):
+            return True
+        return p is q and self.distinct(p) and not self.is_moved(loaded)
+
+    def is_moved(self, value: Value) -> bool:
+        """Whether something reads a value at other positions, before it is kept."""
+        readers = (u for u in self.readers(value) if u.op.name in MOVES)
+        return any(r not in self.kept for u in readers for r in u.results)
+
+    def apart(self, p: Value, q: Value) -> bool:
+        """Whether two pointers come from different arguments."""
+        a, b = self.roots(p), self.roots(q)
+        return bool(a) and bool(b) and not a & b
+
+    def distinct(self, pointer: Value) -> bool:
+        """Whether no two elements of a tile of pointers are equal, as far as one can see."""
+        steps = zip(pointer.type.shape, self.strides(pointer), strict=True)
+        return self.symbolic[pointer] and not any(n > 1 and step == 0 for n, step in steps)
 
     def readers(self, value: Value) -> set[Inst]:
         """The instructions that read a value, directly or through others that are not kept."""

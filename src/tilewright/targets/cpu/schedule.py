@@ -221,10 +221,7 @@ class Scheduler:
         if not x.operands or not y.operands:
             return False
         p, q = x.operands[0], y.operands[0]
-        if p is q:
-            return True
-        a, b = self.plan.roots(p), self.plan.roots(q)
-        return bool(a) and bool(b) and not a & b
+        return self.plan.apart(p, q) or (p is q and self.plan.distinct(p))
 
     def axis(self, anchor: Anchor, reads: Reads) -> int:
         """The dimension along which most accesses are contiguous; the last one if in doubt."""

@@ -1,4 +1,4 @@
-"""What every rule writes code with: lanes of one thread, thread numbers, shuffles, shared memory."""
+"""What rules write code with: lanes of one thread, thread numbers, shuffles, shared memory."""
 
 from __future__ import annotations
 

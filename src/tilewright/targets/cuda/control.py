@@ -1,0 +1,151 @@
+"""Loops and branches: every register of a carried tile is a phi."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tilewright.codegen.literals import Lane
+from tilewright.ir.inst import Inst, Value
+from tilewright.targets.cuda.tiles import Tile, tile, uniform
+
+if TYPE_CHECKING:
+    from tilewright.targets.cuda.lower import Lowering
+
+Phis = list[list[Lane]]
+
+
+def fresh_phis(x: Lowering, starts: Sequence[Tile]) -> Phis:
+    """A new name for each register of each tile; one for all where a scalar is carried."""
+    e = x.e
+    return [
+        [Lane(e.w.fresh("phi"), s.dtype) for _ in range(1 if s.uniform else s.layout.registers)]
+        for s in starts
+    ]
+
+
+def tiles_of(phis: Phis, like: Sequence[Tile]) -> list[Tile]:
+    return [
+        uniform(lanes[0], s.layout) if s.uniform else tile(s.layout, lanes)
+        for lanes, s in zip(phis, like, strict=True)
+    ]
+
+
+def phi_lines(phis: Phis, sources: Sequence[tuple[str, Sequence[Tile]]]) -> list[str]:
+    """The text of phis, given the tiles that come from each label."""
+    lines = []
+    for k, lanes in enumerate(phis):
+        for r, phi in enumerate(lanes):
+            arms = ", ".join(f"[{tiles[k].lanes[r].text}, %{label}]" for label, tiles in sources)
+            lines.append(f"{phi.text} = phi {phi.type} {arms}")
+    return lines
+
+
+def carried_starts(x: Lowering, values: Sequence[Value], params: Sequence[Value]) -> list[Tile]:
+    """What carried values begin as, in the layouts of the parameters."""
+    starts = [x.tile(v, x.layout(p)) for v, p in zip(values, params, strict=True)]
+    # A tile that begins the same everywhere need not stay so; a scalar does.
+    return [s if not p.type.shape else tile(s.layout, s.lanes) for s, p in zip(starts, params)]
+
+
+def for_loop(x: Lowering, inst: Inst) -> list[Tile]:
+    """A counted loop."""
+    e, w = x.e, x.e.w
+    low, high, step = (x.scalar(v) for v in inst.operands[:3])
+    body = inst.blocks[0]
+    params = body.params[1:]
+    starts = carried_starts(x, inst.operands[3:], params)
+    before = w.here
+    head, inside, leave = w.new_label("head"), w.new_label("body"), w.new_label("exit")
+    w.branch(head)
+    w.label(head)
+    e.memory.forget()
+    place = w.reserve()
+    counter = Lane(w.fresh("i"), low.dtype)
+    phis = fresh_phis(x, starts)
+    more = e.b.gt(counter, high) if counts_down(step) else e.b.lt(counter, high)
+    w.branch_if(more.text, inside, leave)
+    w.label(inside)
+    carried = tiles_of(phis, starts)
+    x.bind([body.params[0]], [uniform(counter, x.layout(body.params[0]))])
+    x.bind(params, carried)
+    ends = [
+        x.in_layout(t, s.layout) for t, s in zip(x.block(body), starts, strict=True)
+    ]
+    following = e.b.add(counter, step)
+    last = w.here
+    w.branch(head)
+    w.fill(
+        place,
+        [
+            f"{counter.text} = phi {counter.type} [{low.text}, %{before}], "
+            f"[{following.text}, %{last}]",
+            *phi_lines(phis, [(before, starts), (last, ends)]),
+        ],
+    )
+    w.label(leave)
+    e.memory.forget()
+    return carried
+
+
+def counts_down(step: Lane) -> bool:
+    return step.known is not None and step.known < 0
+
+
+def while_loop(x: Lowering, inst: Inst) -> list[Tile]:
+    """A loop on a condition."""
+    e, w = x.e, x.e.w
+    condition, body = inst.blocks
+    starts = carried_starts(x, inst.operands, condition.params)
+    before = w.here
+    head, inside, leave = w.new_label("head"), w.new_label("body"), w.new_label("exit")
+    w.branch(head)
+    w.label(head)
+    e.memory.forget()
+    place = w.reserve()
+    phis = fresh_phis(x, starts)
+    carried = tiles_of(phis, starts)
+    x.bind(condition.params, carried)
+    test = x.block(condition)[0].lane
+    w.branch_if(test.text, inside, leave)
+    w.label(inside)
+    x.bind(body.params, [x.in_layout(t, x.layout(p)) for t, p in zip(carried, body.params)])
+    ends = [x.in_layout(t, s.layout) for t, s in zip(x.block(body), starts, strict=True)]
+    last = w.here
+    w.branch(head)
+    w.fill(place, phi_lines(phis, [(before, starts), (last, ends)]))
+    w.label(leave)
+    e.memory.forget()
+    return carried
+
+
+def branch(x: Lowering, inst: Inst) -> list[Tile]:
+    """Two ways, of which all threads of a program take the same one."""
+    e, w = x.e, x.e.w
+    condition = x.scalar(inst.operands[0])
+    results = [x.layout(r) for r in inst.results]
+    labels = [w.new_label("then"), w.new_label("else")][: len(inst.blocks)]
+    join = w.new_label("join")
+    w.branch_if(condition.text, *[*labels, join][:2])
+    read = list(e.memory.read)
+    sources, left = [], []
+    for label, block in zip(labels, inst.blocks, strict=True):
+        w.label(label)
+        e.memory.read = list(read)
+        tiles = [x.in_layout(t, r) for t, r in zip(x.block(block), results, strict=True)]
+        sources.append((w.here, tiles))
+        left += e.memory.read
+        w.branch(join)
+    w.label(join)
+    e.memory.read = left + (read if len(labels) == 1 else [])
+    like = [
+        uniform(t.lane, t.layout) if not r.type.shape else tile(t.layout, t.lanes)
+        for t, r in zip(sources[0][1], inst.results)
+    ]
+    phis = fresh_phis(x, like)
+    for line in phi_lines(phis, sources):
+        w.write(line)
+    return tiles_of(phis, like)
+
+
+RULES = {"for": for_loop, "while": while_loop, "if": branch}

@@ -1,0 +1,134 @@
+"""A kernel of the tile IR as LLVM IR text for one NVIDIA architecture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilewright.codegen.literals import Lane
+from tilewright.errors import UnsupportedError
+from tilewright.ir import types as t
+from tilewright.ir.inst import Block, Inst, Kernel, Value
+from tilewright.targets.cuda import assign, control, rules
+from tilewright.targets.cuda.arch import Arch
+from tilewright.targets.cuda.emitter import SHARED, Emitter
+from tilewright.targets.cuda.layout import Layout
+from tilewright.targets.cuda.memory import Memory
+from tilewright.targets.cuda.tiles import Tile, convert, uniform
+
+ENTRY = "tw_entry"
+# The kernel's own parameters, before the user's.
+OWN = ("i64 %record", "i32 %launch", "i64 %counters")
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """LLVM IR of a kernel and what launching and reporting must know of it."""
+
+    text: str
+    entry: str
+    sites: list[dict]
+    num_warps: int
+    shared: int  # bytes of a program
+
+
+class Lowering:
+    """The state while one kernel is lowered."""
+
+    def __init__(self, kernel: Kernel, arch: Arch, num_warps: int, bounds: bool):
+        self.kernel = kernel
+        self.arch = arch
+        self.e = Emitter(arch, num_warps)
+        self.assigned = assign.assign(kernel, arch, num_warps)
+        self.memory = Memory(self.e, kernel, self.assigned, bounds)
+        self.tiles: dict[Value, Tile] = {}
+
+    # --- values
+
+    def layout(self, value: Value) -> Layout:
+        return self.assigned.layout(value)
+
+    def tile(self, value: Value, layout: Layout | None = None) -> Tile:
+        """A value, in a layout if one is asked for."""
+        found = self.tiles[value]
+        return found if layout is None else convert(self.e, found, layout)
+
+    def in_layout(self, x: Tile, layout: Layout, flip: int = 0) -> Tile:
+        return convert(self.e, x, layout, flip)
+
+    def scalar(self, value: Value) -> Lane:
+        return self.tiles[value].lane
+
+    def bind(self, values: Sequence[Value], tiles: Sequence[Tile]) -> None:
+        self.tiles.update(zip(values, tiles, strict=True))
+
+    # --- blocks
+
+    def block(self, block: Block) -> list[Tile]:
+        """Everything in a block; gives what it yields."""
+        for inst in block.insts:
+            if inst.op.name == "yield":
+                return [self.tiles[v] for v in inst.operands]
+            self.inst(inst)
+        return []
+
+    def inst(self, inst: Inst) -> None:
+        rule = control.RULES.get(inst.op.name) or rules.RULES.get(inst.op.name)
+        if rule is None and inst.op.is_elementwise:
+            rule = rules.elementwise
+        if rule is None:
+            raise UnsupportedError(f"the CUDA target does not do {inst.op.name}", inst.loc)
+        try:
+            found = rule(self, inst)
+        except UnsupportedError as error:
+            error.loc = error.loc or inst.loc
+            raise
+        results = [] if found is None else [found] if isinstance(found, Tile) else found
+        self.bind(inst.results, results)
+
+
+def lower(
+    kernel: Kernel, arch: Arch, *, num_warps: int = 4, bounds: bool = True, max_registers: int = 0
+) -> Lowered:
+    """The LLVM IR of a kernel for an architecture.
+
+    Args:
+        bounds: compile in the check of every access against its argument.
+        max_registers: what a thread may use at most; 0: whatever fits.
+    """
+    x = Lowering(kernel, arch, num_warps, bounds)
+    params = bind_params(x)
+    x.block(kernel.body)
+    facts = f'"nvvm.maxntid"="{32 * num_warps}"'
+    if max_registers:
+        facts += f' "nvvm.maxnreg"="{max_registers}"'
+    head = f"define ptx_kernel void @{ENTRY}({', '.join([*OWN, *params])}) nounwind {facts} {{"
+    if x.e.memory.size:
+        x.e.w.declare(f"{SHARED} = external addrspace(3) global [0 x i8], align 1024")
+    return Lowered(x.e.w.text(head), ENTRY, x.memory.sites, num_warps, x.e.memory.size)
+
+
+def bind_params(x: Lowering) -> list[str]:
+    """Parameters as the launch packs them: address, low and high of each pointer, then scalars."""
+    e, out = x.e, []
+    for k, value in enumerate(x.kernel.body.params):
+        dtype = value.type.dtype
+        if dtype.is_pointer:
+            out += [f"ptr %p{k}", f"i64 %low{k}", f"i64 %high{k}"]
+            lane = Lane(f"%p{k}", dtype)
+        else:
+            passed = passed_dtype(dtype)
+            lane = Lane(f"%p{k}", passed)
+            out.append(lane.typed)
+            if passed is not dtype:
+                with e.w.once():
+                    lane = e.b.cast(lane, dtype)
+        x.tiles[value] = uniform(lane, x.layout(value))
+    return out
+
+
+def passed_dtype(dtype: t.DType) -> t.DType:
+    """What a launch passes for a scalar."""
+    if dtype.is_float:
+        return t.float64 if dtype.bits == 64 else t.float32
+    return t.uint8 if dtype is t.int1 else dtype

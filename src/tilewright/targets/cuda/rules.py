@@ -1,0 +1,149 @@
+"""How each op is written, apart from control flow: elementwise ops, and those that move elements."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tilewright.codegen.literals import Lane
+from tilewright.ir import types as t
+from tilewright.ir.inst import Inst
+from tilewright.targets.cuda import dots, memory, messages, reduce, scan, sort, wholes
+from tilewright.targets.cuda.tiles import Tile, tile, uniform
+
+if TYPE_CHECKING:
+    from tilewright.targets.cuda.lower import Lowering
+
+
+def elementwise(x: Lowering, inst: Inst) -> Tile:
+    """Register by register; equal operands give one result."""
+    layout = x.layout(inst.result)
+    operands = [x.tile(v, layout) for v in inst.operands]
+    made: dict[tuple[str, ...], Lane] = {}
+    lanes = []
+    for xs in zip(*[o.lanes for o in operands], strict=True):
+        key = tuple(lane.text for lane in xs)
+        if key not in made:
+            made[key] = inst.op.emit(x.e.b, *xs, **inst.attrs)
+        lanes.append(made[key])
+    return Tile(layout, tuple(lanes), all(o.uniform for o in operands))
+
+
+def constant(x: Lowering, inst: Inst) -> Tile:
+    value = x.e.b.const(inst.attrs["value"], inst.result.type.dtype)
+    return uniform(value, x.layout(inst.result))
+
+
+def arange(x: Lowering, inst: Inst) -> Tile:
+    layout = x.layout(inst.result)
+    start = inst.attrs["start"]
+    return tile(layout, [x.e.plus(i, start) for i in x.e.indices(layout)])
+
+
+def splat(x: Lowering, inst: Inst) -> Tile:
+    return uniform(x.scalar(inst.operands[0]), x.layout(inst.result))
+
+
+def broadcast(x: Lowering, inst: Inst) -> Tile:
+    layout = x.layout(inst.result)
+    source = x.tile(inst.operands[0], layout.project(inst.operands[0].type.shape))
+    return Tile(layout, source.lanes, source.uniform)
+
+
+def reshape(x: Lowering, inst: Inst) -> Tile:
+    layout = x.layout(inst.result)
+    source = x.tile(inst.operands[0], layout.reshape(inst.operands[0].type.shape))
+    return Tile(layout, source.lanes, source.uniform)
+
+
+def permute(x: Lowering, inst: Inst) -> Tile:
+    layout, order = x.layout(inst.result), inst.attrs["order"]
+    back = tuple(order.index(d) for d in range(len(order)))
+    source = x.tile(inst.operands[0], layout.permute(back))
+    return Tile(layout, source.lanes, source.uniform)
+
+
+def join(x: Lowering, inst: Inst) -> Tile:
+    """Elements of two tiles in turn."""
+    layout = x.layout(inst.result)
+    bit = layout.halves_bit()
+    natural = layout if bit is not None else x.layout(inst.operands[0]).join()
+    halves = [x.tile(v, natural.half()) for v in inst.operands]
+    return x.in_layout(interleaved(natural, natural.halves_bit(), halves), layout)
+
+
+def interleaved(layout, bit: int, parts: list[Tile]) -> Tile:
+    """Registers from the one part or the other, as a bit of their number says."""
+    low = (1 << bit) - 1
+    lanes = []
+    for r in range(layout.registers):
+        rest = r & low | r >> 1 & ~low
+        lanes.append(parts[r >> bit & 1].lanes[rest])
+    return tile(layout, lanes)
+
+
+def split(x: Lowering, inst: Inst) -> list[Tile]:
+    """Every second element to each of two tiles."""
+    source = x.tile(inst.operands[0])
+    if source.layout.halves_bit() is None:
+        source = x.in_layout(source, x.layout(inst.results[0]).join())
+    bit, half = source.layout.halves_bit(), source.layout.half()
+    low = (1 << bit) - 1
+    places = [r & low | (r & ~low) << 1 for r in range(half.registers)]
+    parts = [tile(half, [source.lanes[p | k << bit] for p in places]) for k in (0, 1)]
+    return [x.in_layout(p, x.layout(r)) for p, r in zip(parts, inst.results, strict=True)]
+
+
+def cat(x: Lowering, inst: Inst) -> Tile:
+    """One tile, then the other."""
+    part = x.layout(inst.operands[0])
+    first, second = (x.tile(v, part) for v in inst.operands)
+    whole = tile(part.cat(), [*first.lanes, *second.lanes])
+    return x.in_layout(whole, x.layout(inst.result))
+
+
+def flip(x: Lowering, inst: Inst) -> Tile:
+    """Element i is element i ^ (n - 1) along the axis."""
+    layout, axis = x.layout(inst.result), inst.attrs["axis"]
+    first, count = layout.span(axis)
+    return x.in_layout(x.tile(inst.operands[0]), layout, (1 << count) - 1 << first)
+
+
+def program_id(x: Lowering, inst: Inst) -> Tile:
+    return uniform(x.e.program_id(inst.attrs["axis"]), x.layout(inst.result))
+
+
+def num_programs(x: Lowering, inst: Inst) -> Tile:
+    return uniform(x.e.num_programs(inst.attrs["axis"]), x.layout(inst.result))
+
+
+def barrier(x: Lowering, inst: Inst) -> None:
+    x.e.barrier()
+
+
+RULES = {
+    "constant": constant,
+    "arange": arange,
+    "splat": splat,
+    "broadcast": broadcast,
+    "reshape": reshape,
+    "permute": permute,
+    "join": join,
+    "split": split,
+    "cat": cat,
+    "flip": flip,
+    "program_id": program_id,
+    "num_programs": num_programs,
+    "barrier": barrier,
+    "load": memory.load,
+    "store": memory.store,
+    "atomic_rmw": memory.atomic_rmw,
+    "atomic_cas": memory.atomic_cas,
+    "reduce": reduce.reduce,
+    "scan": scan.scan,
+    "sort": sort.sort,
+    "gather": wholes.gather,
+    "histogram": wholes.histogram,
+    "dot": dots.dot,
+    "device_print": messages.device_print,
+    "device_assert": messages.device_assert,
+}
