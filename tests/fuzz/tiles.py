@@ -384,7 +384,7 @@ class Tiles:
         order = list(range(len(sizes)))
         if self.flip():
             order.reverse()
-        gap = self.choose((1, 1, 1, 2)) if np.prod(sizes, dtype=int) * 4 <= SLOT else 1
+        gap = self.choose((1, 1, 1, 2)) if np.prod(sizes, dtype=int) * 16 <= SLOT else 1
         for d in order if self.number(0, 2) == 0 else reversed(order):
             strides[d], step = step * gap, step * sizes[d]
         total = self.constant(0, t.int32, sizes)
