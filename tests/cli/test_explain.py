@@ -56,9 +56,7 @@ def test_the_naive_softmax_is_counted_step_by_step(softmax):
 def test_predictions_are_apart_and_use_the_hardware_given(softmax):
     text = json.dumps(softmax)
     assert "predict" in text
-    run = tilewright(
-        "explain", "--hardware", "fp32=20e12,bandwidth=1e12", EXAMPLES / "softmax.py"
-    )
+    run = tilewright("explain", "--hardware", "fp32=20e12,bandwidth=1e12", EXAMPLES / "softmax.py")
     assert "134.3 us" in run.stdout and "33.55 us" in run.stdout
     assert "4.002x" in run.stdout
 

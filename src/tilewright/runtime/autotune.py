@@ -55,7 +55,12 @@ class Autotuner(Wrapper):
         self.keys = list(key or ())
         self.reset_to_zero = list(reset_to_zero or ())
         self.restore_value = list(restore_value or ())
-        self.user_pre_hook, self.user_post_hook = pre_hook, post_hook
+        # Called as `pre_hook(arguments)` and `post_hook(arguments, exception=e)` around each run of
+        # a trial, and once more as `pre_hook(arguments, reset_only=True)` after all of them.
+        self.user_defined_pre_hook = pre_hook is not None
+        self.user_defined_post_hook = post_hook is not None
+        self.pre_hook = pre_hook or self.reset
+        self.post_hook = post_hook or (lambda arguments, exception=None: None)
         prune = prune_configs_by or {}
         self.perf_model = prune.get("perf_model")
         self.configs_top_k = prune.get("top_k", 1.0)
@@ -136,6 +141,8 @@ class Autotuner(Wrapper):
         if len(failures) == len(configs):
             raise failures[0]
         best = min(timings, key=lambda c: median_of(timings[c]))
+        full = {**dict(zip(self.arg_names, args)), **kwargs, **best.all_kwargs()}
+        self.pre_hook(full, reset_only=True)
         self.configs_timings = timings
         self.bench_time = time.perf_counter() - begin
         if self.cache_results:
@@ -155,69 +162,44 @@ class Autotuner(Wrapper):
                 f"Conflicting meta-parameters: {', '.join(sorted(conflicts))}. "
                 "Make sure that you don't re-define auto-tuned symbols."
             )
-        current = {**meta, **config.all_kwargs()}
-        full = {**dict(zip(self.arg_names, args)), **current}
-        saved = Saved(self.touched(args, current), full, self.restore_value)
-        if config.pre_hook is not None:
-            config.pre_hook(full)
-
-        def before() -> None:
-            self.pre_hook(full)
-            saved.restore(in_place_only=True)
-
-        def call() -> None:
-            self.fn.run(*args, **current)
-
+        trial = Trial(self, config, args, meta)
         failure: Exception | None = None
         try:
-            return self.time(call, before)
+            return self.time(trial)
         except Exception as error:
             failure = error
             raise
         finally:
-            saved.restore()
-            self.pre_hook(full, reset_only=True)
-            self.post_hook(full, failure)
+            trial.end(failure)
 
-    def time(self, call: Callable[[], None], before: Callable[[], None]) -> Any:
+    def time(self, trial: Trial) -> Any:
         if self.do_bench is not None:
 
             def whole() -> None:
-                before()
-                call()
+                trial.before()
+                trial.run()
 
             return self.do_bench(whole, quantiles=QUANTILES)
-        before()
+        trial.before()
         begin = time.perf_counter()
-        call()
+        trial.run()
         once = (time.perf_counter() - begin) * 1e3
         if once > HOPELESS * self.fastest:
             return [once] * 3
         timing = measure(
-            call,
+            trial.run,
             warmup_s=self.num_warmups * 1e-3,
             repeat_s=self.num_reps * 1e-3,
             min_repeats=3,
-            before=before,
+            before=trial.before,
         )
         return [timing.quantile(q) * 1e3 for q in QUANTILES]
 
-    def touched(self, args: tuple, current: dict[str, Any]) -> Any:
-        """What the kernel reads and writes with this configuration; compiles it."""
-        return self.fn.warmup(*args, **current).compilation
-
-    def pre_hook(self, arguments: dict[str, Any], reset_only: bool = False) -> None:
-        """Before each run of a trial: what the user asked to be done to arguments."""
-        if self.user_pre_hook is not None:
-            self.user_pre_hook(arguments, reset_only)
-            return
+    def reset(self, arguments: dict[str, Any], reset_only: bool = False) -> None:
+        """Fill the arguments that are to be zero with zeros."""
         for name in self.reset_to_zero:
-            clear(arguments[name])
-
-    def post_hook(self, arguments: dict[str, Any], error: Exception | None) -> None:
-        """After each trial."""
-        if self.user_post_hook is not None:
-            self.user_post_hook(arguments, exception=error)
+            if arguments[name] is not None:
+                clear(arguments[name])
 
     def prune_configs(self, kwargs: dict[str, Any]) -> list[Config]:
         """The configurations worth trying, by the user's functions."""
@@ -257,6 +239,44 @@ class Autotuner(Wrapper):
             cache.default_cache().put(self.disk_key(key), {"best": number})
 
 
+class Trial:
+    """Runs of a kernel with one configuration, each on the data of the launch."""
+
+    def __init__(self, tuner: Autotuner, config: Config, args: tuple, meta: dict[str, Any]):
+        self.tuner = tuner
+        self.config = config
+        self.args = args
+        self.kwargs = {**meta, **config.all_kwargs()}
+        self.full = {**dict(zip(tuner.arg_names, args)), **self.kwargs}
+        self.is_open = False  # a run began, and the user's hook after it is due
+        if config.pre_hook is not None:
+            config.pre_hook(self.full)  # which may change what is compiled, e.g. descriptors
+        compilation = tuner.fn.warmup(*args, **self.kwargs).compilation
+        self.saved = Saved(compilation, self.full, tuner.restore_value)
+
+    def before(self) -> None:
+        """What comes before each run and is not timed, with the end of the run before."""
+        self.close(None)
+        self.saved.restore(in_place_only=True)
+        if self.config.pre_hook is not None:
+            self.config.pre_hook(self.full)
+        self.tuner.pre_hook(self.full)
+        self.is_open = True
+
+    def run(self) -> None:
+        self.tuner.fn.run(*self.args, **self.kwargs)
+
+    def close(self, failure: Exception | None) -> None:
+        if self.is_open:
+            self.is_open = False
+            self.tuner.post_hook(self.full, exception=failure)
+
+    def end(self, failure: Exception | None) -> None:
+        """Put everything back."""
+        self.close(failure)
+        self.saved.restore()
+
+
 class Saved:
     """The arguments that a kernel writes, as they were."""
 
@@ -265,7 +285,7 @@ class Saved:
         reads, done = compilation.reads, set()
         for path in (*compilation.writes, *also):
             value = item(arguments, path)
-            if id(value) in done or arrays.kind(value, path) != "array":
+            if value is None or id(value) in done or arrays.kind(value, path) != "array":
                 continue
             done.add(id(value))
             self.saved.append((value, arrays.snapshot(value, path), path in reads or path in also))

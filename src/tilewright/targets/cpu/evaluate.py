@@ -127,7 +127,7 @@ class Evaluator:
 
     def eval(self, value: Value, index: tuple[Index, ...]) -> Form:
         """The form of `value` at an index, one entry for each dimension."""
-        key = (value, tuple(i.key for i in index))
+        key = self.key(value, index)
         if key in self.memo:
             return self.memo[key]
         form = None
@@ -177,9 +177,14 @@ class Evaluator:
             base = b.add(form.base, b.cast(moved, form.dtype))
         return Steps(base, form.stride, here)
 
+    def key(self, value: Value, index: tuple[Index, ...]) -> tuple:
+        """What a form is remembered by: chunks of other widths are other vectors."""
+        width = self.row.width if any(i.vector for i in index) else 1
+        return (value, width, *[i.key for i in index])
+
     def bind(self, value: Value, index: tuple[Index, ...], form: Form) -> None:
         """Remember the form of a value that has just been computed in this scope."""
-        key = (value, tuple(i.key for i in index))
+        key = self.key(value, index)
         self.memo[key] = form
         self.w.scopes[self.w.at].memo.append(key)
 

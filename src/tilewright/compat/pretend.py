@@ -1,0 +1,238 @@
+"""Answer for a CUDA device that is not there, while tensors stay on the CPU (docs/packages.md)."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.autograd
+import torch.cuda
+from torch.overrides import TorchFunctionMode
+
+from tilewright.runtime import driver
+from tilewright.targets.cpu.threads import default_threads
+
+CAPABILITY = (8, 0)
+NAME = "Tilewright on the CPU, pretending to be CUDA"
+MEMORY = 16 << 30
+DEVICE = torch.device("cuda", 0)
+CPU = torch.device("cpu")
+
+
+class Stream:
+    """A stream on which everything has happened."""
+
+    cuda_stream = 0
+    stream_id = 0
+    priority = 0
+    device = DEVICE
+
+    def __init__(self, *_: Any, **__: Any):
+        pass
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        pass
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stream)
+
+    __hash__ = object.__hash__
+
+    def query(self) -> bool:
+        return True
+
+    def record_event(self, event: Any = None) -> Any:
+        event = event or Event(enable_timing=True)
+        event.record()
+        return event
+
+    def synchronize(self) -> None:
+        """Nothing is in flight."""
+
+    wait_stream = wait_event = lambda self, other: None
+
+
+class Event(driver.Event):
+    """An event that has come to pass."""
+
+    def query(self) -> bool:
+        return True
+
+    def wait(self, stream: Any = None) -> None:
+        """Nothing is in flight."""
+
+
+class Device(contextlib.AbstractContextManager):
+    """`torch.cuda.device(...)`: there is one device."""
+
+    def __init__(self, device: Any = None):
+        self.idx = 0
+
+    def __exit__(self, *_: Any) -> None:
+        pass
+
+
+class Driver(driver.CpuDriver):
+    """Triton's driver, which names a GPU."""
+
+    def get_current_target(self) -> driver.GPUTarget:
+        return driver.GPUTarget("cuda", CAPABILITY[0] * 10 + CAPABILITY[1], 32)
+
+    def get_active_torch_device(self) -> torch.device:
+        return DEVICE
+
+    def get_device_capability(self, device: Any = None) -> tuple[int, int]:
+        return CAPABILITY
+
+    def get_device_interface(self) -> Any:
+        return torch.cuda
+
+
+def properties(device: Any = None) -> types.SimpleNamespace:
+    """What `torch.cuda.get_device_properties` says of the pretended device."""
+    return types.SimpleNamespace(
+        name=NAME, major=CAPABILITY[0], minor=CAPABILITY[1], total_memory=MEMORY,
+        multi_processor_count=default_threads(), warp_size=32, gcnArchName="",
+        max_threads_per_multi_processor=2048, regs_per_multiprocessor=1 << 16,
+        shared_memory_per_block=48 << 10, shared_memory_per_block_optin=163 << 10,
+        shared_memory_per_multiprocessor=164 << 10, L2_cache_size=32 << 20, is_integrated=0,
+        is_multi_gpu_board=0, uuid="tilewright",
+    )  # fmt: skip
+
+
+def constant(value: Any) -> Callable:
+    return lambda *_, **__: value
+
+
+nothing = constant(None)
+ANSWERS = {
+    "is_available": constant(True), "is_initialized": constant(True), "init": nothing,
+    "_lazy_init": nothing, "_is_compiled": constant(True),
+    "device_count": constant(1), "current_device": constant(0), "set_device": nothing,
+    "device": Device, "device_of": Device, "get_device_capability": constant(CAPABILITY),
+    "get_device_name": constant(NAME), "get_device_properties": properties,
+    "get_arch_list": constant([f"sm_{CAPABILITY[0]}{CAPABILITY[1]}"]),
+    "is_bf16_supported": constant(True), "is_tf32_supported": constant(True),
+    "Stream": Stream, "ExternalStream": Stream, "stream": constant(contextlib.nullcontext()),
+    "current_stream": Stream, "default_stream": Stream, "set_stream": nothing, "Event": Event,
+    "synchronize": nothing, "is_current_stream_capturing": constant(False),
+    "empty_cache": nothing, "ipc_collect": nothing, "mem_get_info": constant((MEMORY, MEMORY)),
+    "memory_allocated": constant(0), "max_memory_allocated": constant(0),
+    "memory_reserved": constant(0), "max_memory_reserved": constant(0),
+    "memory_stats": constant({}), "reset_peak_memory_stats": nothing,
+    "reset_max_memory_allocated": nothing, "manual_seed": nothing, "manual_seed_all": nothing,
+    "get_rng_state": lambda *_: torch.get_rng_state(), "set_rng_state": nothing,
+    "default_generators": (torch.default_generator,),
+}  # fmt: skip
+
+
+def on_cpu(value: Any) -> Any:
+    """A CUDA device, however it is spelled, as the CPU; anything else as it is."""
+    if isinstance(value, torch.device):
+        return CPU if value.type == "cuda" else value
+    if isinstance(value, str) and (value == "cuda" or value.startswith("cuda:")):
+        return CPU
+    return value
+
+
+def device_of(tensor: torch.Tensor) -> torch.device:
+    real = tensor.device
+    return DEVICE if real.type == "cpu" else real
+
+
+SPECIAL: dict[Any, Callable] = {
+    torch.Tensor.device.__get__: device_of,
+    torch.Tensor.is_cuda.__get__: lambda tensor: tensor.is_cpu,
+    torch.Tensor.get_device: lambda tensor: device_of(tensor).index or 0,
+    torch.Tensor.cuda: lambda tensor, *_, **__: tensor,
+    torch.Tensor.pin_memory: lambda tensor, *_, **__: tensor,
+    torch.Tensor.record_stream: nothing,
+}
+# A device may stand among the positional arguments of these only.
+POSITIONAL = {torch.Tensor.to}
+
+
+class Pretence(TorchFunctionMode):
+    """Tensors of the CPU say that they are on a GPU, and those made "on a GPU" are on the CPU."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        special = SPECIAL.get(func)
+        if special is not None:
+            return special(*args, **kwargs)
+        if "device" in kwargs:
+            device = kwargs["device"]
+            kwargs["device"] = CPU if type(device) is int else on_cpu(device)
+        if kwargs.get("pin_memory"):
+            kwargs["pin_memory"] = False
+        if func in POSITIONAL:
+            args = (args[0], *[CPU if type(x) is int else on_cpu(x) for x in args[1:]])
+        return func(*args, **kwargs)
+
+
+def within(mode: Pretence, call: Callable) -> Callable:
+    """`call` with the mode on: PyTorch turns it off while it runs a function of its own."""
+
+    @functools.wraps(call)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        with mode:
+            return call(*args, **kwargs)
+
+    return wrapped
+
+
+def replacements(mode: Pretence) -> Iterator[tuple[Any, str, Any]]:
+    """(object, name, what the name becomes) of all that is replaced."""
+    for name, answer in ANSWERS.items():
+        yield torch.cuda, name, answer
+    yield torch.version, "cuda", torch.version.cuda or "12.8"
+    yield torch.accelerator, "is_available", constant(True)
+    yield torch.accelerator, "current_accelerator", constant(torch.device("cuda"))
+    yield torch.accelerator, "synchronize", nothing
+    # Backward functions of packages run inside this one.
+    run = torch.autograd._engine_run_backward
+    yield torch.autograd, "_engine_run_backward", within(mode, run)
+
+
+class Started:
+    """The pretence in force, and what to put back after it."""
+
+    def __init__(self) -> None:
+        self.mode = Pretence()
+        self.before = []
+        for owner, name, value in replacements(self.mode):
+            self.before.append((owner, name, getattr(owner, name)))
+            setattr(owner, name, value)
+        driver.set_active(Driver())
+        self.mode.__enter__()
+
+    def stop(self) -> None:
+        self.mode.__exit__(None, None, None)
+        driver.reset_active()
+        for owner, name, value in reversed(self.before):
+            setattr(owner, name, value)
+
+
+_started: Started | None = None
+
+
+def start() -> None:
+    """Begin to pretend, in this thread: a mode of PyTorch belongs to the thread it is set in."""
+    global _started
+    if _started is None:
+        _started = Started()
+
+
+def stop() -> None:
+    """Tell the truth again."""
+    global _started
+    if _started is not None:
+        _started.stop()
+        _started = None
