@@ -27,6 +27,7 @@ class Run:
     calls: Mapping[str, Callable[[], Any]]  # by peer
     reference: Callable[[], Any]
     tolerance: float = 1e-5
+    roof: Callable[[], None] | None = None  # the same memory traffic and nothing else, one thread
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,6 @@ class Case:
     make: Callable[[], Run]
     bytes: int
     flops: int = 0
-    programs: int = 0  # the grid that `interpreter.py` scales up from; 0: not run there
 
     @property
     def label(self) -> str:

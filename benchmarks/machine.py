@@ -11,6 +11,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from tilewright.codegen import llvm
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("numpy", "llvmlite", "torch", "numba")
 # These make OpenBLAS take the kernels of another processor.
@@ -67,8 +69,6 @@ def describe() -> dict[str, Any]:
 
 
 def cpu_name() -> str:
-    from tilewright.codegen import llvm
-
     return llvm.host_machine().cpu
 
 

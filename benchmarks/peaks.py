@@ -13,6 +13,8 @@ from time import process_time_ns
 import machine
 from case import empty
 
+from tilewright.codegen import llvm
+
 ACCUMULATORS = 12  # enough to cover the latency of two units
 FMA_ROUNDS = 200_000
 UNROLL = 4
@@ -79,8 +81,6 @@ def stream_ir(lanes: int, operation: str) -> str:
 
 def native(text: str, name: str, arguments: int) -> tuple[Callable, object]:
     """The function of a module, and what keeps it loaded."""
-    from tilewright.codegen import llvm
-
     code = llvm.compile_object(text, llvm.host_machine())
     library = llvm.Library.load(code.bytes, [name])
     kinds = [ctypes.c_void_p] * (arguments - 1) + [ctypes.c_int64]
@@ -88,8 +88,6 @@ def native(text: str, name: str, arguments: int) -> tuple[Callable, object]:
 
 
 def lanes() -> int:
-    from tilewright.codegen import llvm
-
     return llvm.host_machine().vector_bytes // 4
 
 
@@ -101,8 +99,8 @@ def fma_peak(repeats: int = 15) -> float:
     return 2 * lanes() * ACCUMULATORS * FMA_ROUNDS / best * 1e9
 
 
-def stream(operation: str, size: int) -> tuple[Callable[[], None], int]:
-    """A call that streams `size` floats through one core, and the bytes that it moves."""
+def stream(operation: str, size: int) -> Callable[[], None]:
+    """A call that streams `size` floats through one core."""
     function, library = native(stream_ir(lanes(), operation), operation, 4)
     arrays = [empty(size) for _ in range(3)]
     addresses = [x.ctypes.data for x in arrays]
@@ -110,12 +108,12 @@ def stream(operation: str, size: int) -> tuple[Callable[[], None], int]:
     def call(keep: object = (library, arrays)) -> None:
         function(*addresses, size)
 
-    return call, 4 * size * OPERANDS[operation]
+    return call
 
 
 def stream_peak(operation: str, size: int, repeats: int = 15) -> float:
     """Bytes a second of one core."""
-    call, moved = stream(operation, size)
+    call, moved = stream(operation, size), 4 * size * OPERANDS[operation]
     count = max(1, 2**22 // size)
     return moved * count / best_ns(lambda: [call() for _ in range(count)], repeats) * 1e9
 

@@ -22,7 +22,7 @@ def package(name: str, *needs: str, pretend_cuda: bool = False) -> ModuleType:
     for each in ("torch", name, *needs):
         if importlib.util.find_spec(each) is None:
             pytest.skip(f"{each} is not installed; see `make corpus`", allow_module_level=True)
-    compat.install()
+    compat.install(pretend_cuda=pretend_cuda)
     return importlib.import_module(name)
 
 

@@ -579,6 +579,24 @@ def test_hooks_and_observers(target):
     assert x[0] == 4
 
 
+def test_run_of_a_program_s_own(target):
+    seen = []
+
+    class Logged(JITFunction):
+        def run(self, *args, grid, **kwargs):
+            seen.append(grid)
+            return super().run(*args, grid=grid, **kwargs)
+
+    x = np.zeros(1, np.float32)
+    Logged(fill.fn)[(1,)](x, 2.0)
+    kernel = JITFunction(fill.fn)
+    inner = kernel.run
+    kernel.run = lambda *args, **kwargs: (seen.append("mine"), inner(*args, **kwargs))
+    kernel[(1,)](x, 3.0)
+    assert seen == [(1,), "mine"]
+    assert x[0] == 3
+
+
 @pytest.mark.cpu
 def test_threads(cpu):
     kernel = JITFunction(add.fn)

@@ -56,6 +56,10 @@ EXTRA = {
 }
 
 
+# Needs PyTorch, so it is loaded only when asked for.
+PRETENCE = "tilewright.compat.pretend"
+
+
 class StandInError(TilewrightError, ImportError):
     """The stand-in cannot be what was asked for."""
 
@@ -124,12 +128,17 @@ def is_installed() -> bool:
     return _finder in sys.meta_path
 
 
-def install() -> None:
+def install(*, pretend_cuda: bool = False) -> None:
     """Make `import triton` give Tilewright, whether or not a real Triton is installed.
+
+    With `pretend_cuda`, PyTorch answers for a CUDA device that is not there while tensors stay
+    on the CPU, for programs that insist on one (docs/packages.md says what is faked).
 
     Raises:
         StandInError: when the real one was imported before.
     """
+    if pretend_cuda:
+        importlib.import_module(PRETENCE).start()
     if is_installed():
         return
     real = sys.modules.get(NAME)
@@ -148,6 +157,9 @@ def install() -> None:
 
 def uninstall() -> None:
     """Let `import triton` mean what it did before; what was imported meanwhile stays."""
+    pretence = sys.modules.get(PRETENCE)
+    if pretence is not None:
+        pretence.stop()
     if not is_installed():
         return
     sys.meta_path.remove(_finder)

@@ -48,6 +48,9 @@ class Stream:
     def query(self) -> bool:
         return True
 
+    def is_capturing(self) -> bool:
+        return False
+
     def record_event(self, event: Any = None) -> Any:
         event = event or Event(enable_timing=True)
         event.record()
@@ -107,30 +110,37 @@ def properties(device: Any = None) -> types.SimpleNamespace:
     )  # fmt: skip
 
 
-def constant(value: Any) -> Callable:
-    return lambda *_, **__: value
-
-
-nothing = constant(None)
-ANSWERS = {
-    "is_available": constant(True), "is_initialized": constant(True), "init": nothing,
-    "_lazy_init": nothing, "_is_compiled": constant(True),
-    "device_count": constant(1), "current_device": constant(0), "set_device": nothing,
-    "device": Device, "device_of": Device, "get_device_capability": constant(CAPABILITY),
-    "get_device_name": constant(NAME), "get_device_properties": properties,
-    "get_arch_list": constant([f"sm_{CAPABILITY[0]}{CAPABILITY[1]}"]),
-    "is_bf16_supported": constant(True), "is_tf32_supported": constant(True),
-    "Stream": Stream, "ExternalStream": Stream, "stream": constant(contextlib.nullcontext()),
-    "current_stream": Stream, "default_stream": Stream, "set_stream": nothing, "Event": Event,
-    "synchronize": nothing, "is_current_stream_capturing": constant(False),
-    "empty_cache": nothing, "ipc_collect": nothing, "mem_get_info": constant((MEMORY, MEMORY)),
-    "memory_allocated": constant(0), "max_memory_allocated": constant(0),
-    "memory_reserved": constant(0), "max_memory_reserved": constant(0),
-    "memory_stats": constant({}), "reset_peak_memory_stats": nothing,
-    "reset_max_memory_allocated": nothing, "manual_seed": nothing, "manual_seed_all": nothing,
-    "get_rng_state": lambda *_: torch.get_rng_state(), "set_rng_state": nothing,
+# What functions of `torch.cuda` answer, whatever they are asked.
+CONSTANTS = {
+    "is_available": True, "is_initialized": True, "init": None, "_lazy_init": None,
+    "device_count": 1, "current_device": 0, "set_device": None,
+    "get_device_capability": CAPABILITY, "get_device_name": NAME,
+    "get_arch_list": [f"sm_{CAPABILITY[0]}{CAPABILITY[1]}"],
+    "is_bf16_supported": True, "is_tf32_supported": True,
+    "current_stream": Stream(), "default_stream": Stream(), "set_stream": None,
+    "stream": contextlib.nullcontext(), "is_current_stream_capturing": False,
+    "synchronize": None, "empty_cache": None, "ipc_collect": None,
+    "mem_get_info": (MEMORY, MEMORY), "memory_allocated": 0, "max_memory_allocated": 0,
+    "memory_reserved": 0, "max_memory_reserved": 0, "memory_stats": {},
+    "reset_peak_memory_stats": None, "reset_max_memory_allocated": None,
+    "manual_seed": None, "manual_seed_all": None, "set_rng_state": None,
+}  # fmt: skip
+ACCELERATOR = {
+    "is_available": True, "current_accelerator": torch.device("cuda"), "device_count": 1,
+    "current_device_index": 0, "set_device_index": None, "current_stream": Stream(),
+    "set_stream": None, "synchronize": None, "empty_cache": None, "memory_allocated": 0,
+}  # fmt: skip
+OBJECTS = {
+    "device": Device, "device_of": Device, "Stream": Stream, "Event": Event,
+    "get_device_properties": properties,
+    "get_rng_state": lambda device=None: torch.get_rng_state(),
     "default_generators": (torch.default_generator,),
 }  # fmt: skip
+
+
+def constant(value: Any) -> Callable:
+    """A function object of its own: Dynamo keeps rules by function."""
+    return lambda *_, **__: value
 
 
 def on_cpu(value: Any) -> Any:
@@ -153,7 +163,7 @@ SPECIAL: dict[Any, Callable] = {
     torch.Tensor.get_device: lambda tensor: device_of(tensor).index or 0,
     torch.Tensor.cuda: lambda tensor, *_, **__: tensor,
     torch.Tensor.pin_memory: lambda tensor, *_, **__: tensor,
-    torch.Tensor.record_stream: nothing,
+    torch.Tensor.record_stream: lambda tensor, stream: None,
 }
 # A device may stand among the positional arguments of these only.
 POSITIONAL = {torch.Tensor.to}
@@ -190,12 +200,13 @@ def within(mode: Pretence, call: Callable) -> Callable:
 
 def replacements(mode: Pretence) -> Iterator[tuple[Any, str, Any]]:
     """(object, name, what the name becomes) of all that is replaced."""
-    for name, answer in ANSWERS.items():
-        yield torch.cuda, name, answer
+    for name, answer in CONSTANTS.items():
+        yield torch.cuda, name, constant(answer)
+    for name, value in OBJECTS.items():
+        yield torch.cuda, name, value
     yield torch.version, "cuda", torch.version.cuda or "12.8"
-    yield torch.accelerator, "is_available", constant(True)
-    yield torch.accelerator, "current_accelerator", constant(torch.device("cuda"))
-    yield torch.accelerator, "synchronize", nothing
+    for name, answer in ACCELERATOR.items():
+        yield torch.accelerator, name, constant(answer)
     # Backward functions of packages run inside this one.
     run = torch.autograd._engine_run_backward
     yield torch.autograd, "_engine_run_backward", within(mode, run)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from math import prod
+from typing import Any, ClassVar
 
 MAX_ELEMENTS = 1 << 20  # Triton's own limit on the elements of one tile
 
@@ -22,6 +24,11 @@ class DType:
     bits: int
     mantissa: int = 0  # stored mantissa bits, floats only
     exponent_bias: int = 0
+    cast: ClassVar[Callable | None] = None  # what calling a dtype does in a kernel; set by `lang`
+
+    def __call__(self, value: Any) -> Any:
+        """The value in this dtype, in a kernel: `tl.float32(0)`."""
+        return DType.cast(value, self)
 
     def __str__(self) -> str:
         return self.name

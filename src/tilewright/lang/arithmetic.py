@@ -8,6 +8,7 @@ from typing import Any
 from tilewright.errors import TypeRuleError, want
 from tilewright.ir import types as t
 from tilewright.ir.op import Op, emit
+from tilewright.ir.types import DType
 from tilewright.lang.builtin import builtin, public
 from tilewright.lang.conversion import addresses, as_dtype, cast, truth
 from tilewright.lang.promote import (
@@ -352,3 +353,6 @@ def number(x: Any, dtype: Any = None) -> tensor:
     """A number or tile as a tensor, in the dtype if one is given."""
     x = to_tensor(x)
     return x if dtype is None else cast(x, as_dtype(dtype))
+
+
+DType.cast = number

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 from collections.abc import Iterator
 from typing import Any
 
 from tilewright.ir import types as t
 from tilewright.ir.types import DType, Type
+from tilewright.lang.constexpr import unwrap
 from tilewright.lang.promote import (
     computation_dtype,
     constant,
@@ -78,7 +80,8 @@ def assigned(value: Any) -> Any:
     So a number that has a name counts with its own dtype, and a literal with that of the tile
     that it meets.
     """
-    if type(value) in NUMBERS:
+    value = unwrap(value)
+    if isinstance(value, (bool, int, float)) and not isinstance(value, enum.Enum):
         return to_tensor(value) if fits_64_bits(value) else value
     if isinstance(value, tuple):
         items = [assigned(item) for item in value]
@@ -87,7 +90,7 @@ def assigned(value: Any) -> Any:
 
 
 def fits_64_bits(value: Any) -> bool:
-    return type(value) is not int or -(2**63) <= value < 2**64
+    return not isinstance(value, int) or -(2**63) <= value < 2**64
 
 
 def as_number(leaf: Any) -> Any:

@@ -96,6 +96,7 @@ from tilewright.lang.typenames import (
 )
 
 pi32_t = pointer_to(int32)
+CONSTEXPR_0 = constexpr(0)
 tuple = tuple  # kernels write tl.tuple
 slice = slice  # kernels write tl.slice
 tensor_descriptor_base = tensor_descriptor

@@ -287,6 +287,8 @@ class Saved:
             value = item(arguments, path)
             if value is None or id(value) in done or arrays.kind(value, path) != "array":
                 continue
+            if arrays.pointer(value, path)[1:3] == arrays.UNKNOWN_EXTENT:
+                continue  # only an address is known
             done.add(id(value))
             self.saved.append((value, arrays.snapshot(value, path), path in reads or path in also))
 

@@ -71,6 +71,7 @@ class Scanner:
         self.closure = Closure()
         self.seen: dict[Any, int] = {}
         self.kept: list[Any] = []  # what `seen` knows by id must not be freed meanwhile
+        self.watched: set[tuple[int, str]] = set()
         self.names: set[str] = set()  # what the function being followed reads
         self.reader = 0  # and its number
 
@@ -136,7 +137,9 @@ class Scanner:
                 self.cell(name, cells[name], depth)
             elif name in fn.__globals__:
                 found = fn.__globals__[name]
-                if isinstance(found, (*PLAIN, constexpr, tuple)):
+                known = (id(fn.__globals__), name) in self.watched
+                if isinstance(found, (*PLAIN, constexpr, tuple)) and not known:
+                    self.watched.add((id(fn.__globals__), name))
                     self.closure.watched.append((fn.__globals__, name, found))
                 self.note("global", name)
                 self.value(found, depth)

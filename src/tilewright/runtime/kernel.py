@@ -150,6 +150,10 @@ class JITFunction(JITCallable, KernelInterface):
 
     def __getitem__(self, grid: Any) -> Callable:
         """`kernel[grid](*args, **kwargs)` launches; `grid` is 1 to 3 ints or a function."""
+        if self.__class__ is not JITFunction or "run" in self.__dict__:
+            return KernelInterface.__getitem__(
+                self, grid
+            )  # a program has put a `run` of its own in the way
         return partial(self._launch or self.make_launch(), grid)
 
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
@@ -158,7 +162,9 @@ class JITFunction(JITCallable, KernelInterface):
             return self.warmup(*args, grid=grid, **kwargs)
         return (self._launch or self.make_launch())(grid, *args, **kwargs)
 
-    def warmup(self, *args: Any, grid: Any = None, **kwargs: Any) -> CompiledKernel:
+    def warmup(
+        self, *args: Any, grid: Any = None, warmup: bool = True, **kwargs: Any
+    ) -> CompiledKernel:
         """Compile without launching; a dtype stands for an array of it."""
         arguments, options = self.parameters.bind(args, kwargs)
         for name in arguments.keys() - self.constexpr_names:

@@ -20,7 +20,7 @@ from tilewright.runtime.messages import type_of
 # What `kernel[grid](...)` takes beside the kernel's own parameters.
 OPTIONS = (
     "num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "extern_libs", "stream",
-    "debug", "launch_cooperative_grid", "launch_pdl", "warmup", "allow_fp8e4nv",
+    "debug", "launch_cooperative_grid", "launch_pdl", "allow_fp8e4nv",
     "default_dot_input_precision", "max_num_imprecise_acc_default", "sanitize_overflow",
     "instrumentation_mode", "ir_override", "waves_per_eu", "matrix_instr_nonkdim", "kpack",
     "device", "device_type", "cluster_dims", "arch",

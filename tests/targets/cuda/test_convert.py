@@ -147,7 +147,7 @@ def test_a_large_tile_passes_through_little_memory():
     found, ways = check(source, target, 32, limit=70_000)
     assert found.shared == 128 * 256 * 2 and ways == 1
     assert len(exchange_of(found).store.passes) == 2
-    assert check(source, target, 32, limit=1000)[0].shared == 128 * 256 * 2
+    assert check(source, target, 32, limit=1000)[0].shared == 128 * 256
 
 
 def test_warps_that_keep_their_rows_need_no_barrier():

@@ -1,0 +1,150 @@
+"""Cases whose kernels multiply matrices."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import triton
+from case import OURS, Case, Run, empty, example, normal
+from peers import present, tensor, torch
+from sources import batched_matmul_kernel, convolution_kernel, matmul_int8_kernel
+
+matmul = example("matmul")
+BLOCK = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64}
+TOLERANCE = {"float32": 1e-4, "float16": 2e-3, "bfloat16": 1e-2}
+
+
+def matmul_case(
+    m: int, n: int, k: int, dtype: type = np.float32, activation: str = "", block: dict = BLOCK
+) -> Case:
+    kind = np.dtype(dtype).name
+
+    def make() -> Run:
+        a, b = normal(m, k, dtype=dtype), normal(k, n, dtype=dtype, seed=1)
+        b[...] = b / np.sqrt(k).astype(dtype)
+        c, ta, tb = empty(m, n, dtype=dtype), tensor(a), tensor(b)
+        n_c, t_c = empty(m, n, dtype=dtype), tensor(empty(m, n, dtype=dtype))
+        function = getattr(matmul, activation) if activation else None
+        grid = (triton.cdiv(m, block["BLOCK_M"]) * triton.cdiv(n, block["BLOCK_N"]),)
+
+        def ours():
+            matmul.matmul_kernel[grid](
+                a, b, c, m, n, k, k, 1, n, 1, n, 1, ACTIVATION=function, **block, BAND=4
+            )
+            return c
+
+        def with_torch():
+            product = torch.mm(ta, tb, out=t_c)
+            return torch.nn.functional.leaky_relu_(product) if activation else product
+
+        def with_numpy():
+            product = np.matmul(a, b, out=n_c)
+            return np.maximum(product, np.float32(0.01) * product) if activation else product
+
+        calls = present(torch=with_torch, numpy=with_numpy if kind == "float32" else None)
+        reference = matmul.reference_of
+        return Run({OURS: ours, **calls}, lambda: reference(a, b, function), TOLERANCE[kind])
+
+    name = f"matmul {kind}" + (f" + {activation}" if activation else "")
+    moved = np.dtype(dtype).itemsize * (m * k + k * n + m * n)
+    return Case(name, sides(m, n, k), make, moved, 2 * m * n * k)
+
+
+def sides(m: int, n: int, k: int) -> str:
+    return f"{m}^3" if m == n == k else f"{m}x{n}x{k}"
+
+
+def int8_case(m: int, n: int, k: int) -> Case:
+    def make() -> Run:
+        rng = np.random.default_rng(0)
+        a = rng.integers(-128, 128, (m, k), np.int8)
+        b = rng.integers(-128, 128, (k, n), np.int8)
+        scale, c = np.abs(normal(n)) / 1000, empty(m, n)
+        ta, tb, ts = map(tensor, (a, b, scale))
+        grid = (triton.cdiv(m, 64), triton.cdiv(n, 64))
+
+        def ours():
+            matmul_int8_kernel[grid](a, b, c, scale, m, n, k, **BLOCK)
+            return c
+
+        def reference():
+            return (a.astype(np.float64) @ b.astype(np.float64)) * scale
+
+        calls = {OURS: ours, **present(torch=lambda: torch._int_mm(ta, tb) * ts)}
+        return Run(calls, reference)
+
+    return Case(
+        "matmul int8, scaled", sides(m, n, k), make, m * k + k * n + 4 * m * n, 2 * m * n * k
+    )
+
+
+def batched_case(batch: int, m: int, n: int, k: int) -> Case:
+    def make() -> Run:
+        a, b = normal(batch, m, k), normal(batch, k, n, seed=1)
+        c, n_c, t_c = (empty(batch, m, n) for _ in range(3))
+        ta, tb, t_c = tensor(a), tensor(b), tensor(t_c)
+        grid = (triton.cdiv(m, 64), triton.cdiv(n, 64), batch)
+
+        def ours():
+            batched_matmul_kernel[grid](a, b, c, m, n, k, **BLOCK)
+            return c
+
+        calls = present(
+            torch=lambda: torch.bmm(ta, tb, out=t_c), numpy=lambda: np.matmul(a, b, out=n_c)
+        )
+        return Run({OURS: ours, **calls}, lambda: a.astype(float) @ b.astype(float), 1e-4)
+
+    moved = 4 * batch * (m * k + k * n + m * n)
+    return Case("batched matmul", f"{batch} {sides(m, n, k)}", make, moved, 2 * batch * m * n * k)
+
+
+def convolution_case(images: int, side: int, channels: int, filters: int) -> Case:
+    pixels = images * side * side
+
+    def make() -> Run:
+        x, w = normal(images, side, side, channels), normal(3, 3, channels, filters, seed=1)
+        w /= np.float32(3 * np.sqrt(channels))
+        y = empty(images, side, side, filters)
+        grid = (triton.cdiv(side * side, 64), filters // 64, images)
+
+        def ours():
+            convolution_kernel[grid](
+                x, w, y, side, side, channels, filters,
+                SIDE=3, BLOCK_P=64, BLOCK_F=64, BLOCK_C=64,
+            )  # fmt: skip
+            return y
+
+        def reference():
+            padded = np.pad(x.astype(np.float64), ((0, 0), (1, 1), (1, 1), (0, 0)))
+            parts = [
+                padded[:, i : i + side, j : j + side] @ w[i, j] for i in range(3) for j in range(3)
+            ]
+            return np.sum(parts, axis=0)
+
+        calls = {OURS: ours}
+        if torch is not None:
+            tx = tensor(x).permute(0, 3, 1, 2)
+            tw = tensor(w).permute(3, 2, 0, 1).contiguous(memory_format=torch.channels_last)
+            convolve = torch.nn.functional.conv2d
+            calls["torch"] = lambda: convolve(tx, tw, padding=1).permute(0, 2, 3, 1)
+        return Run(calls, reference, 1e-4)
+
+    moved = 4 * (pixels * (channels + filters) + 9 * channels * filters)
+    size = f"{images}x{side}x{side}, {channels} to {filters}"
+    return Case("convolution 3x3", size, make, moved, 2 * pixels * 9 * channels * filters)
+
+
+ODD = [(509, 509, 509), (1000, 1000, 1000), (777, 513, 1023), (1823, 781, 256), (100, 2048, 2048)]
+CASES = [
+    matmul_case(512, 512, 512),
+    matmul_case(1024, 1024, 1024),
+    *(matmul_case(*sizes) for sizes in ODD),
+    matmul_case(1024, 1024, 1024, activation="leaky_relu"),
+    matmul_case(512, 512, 512, ml_dtypes.bfloat16),
+    matmul_case(1024, 1024, 1024, ml_dtypes.bfloat16),
+    matmul_case(777, 513, 1023, ml_dtypes.bfloat16),
+    matmul_case(512, 512, 512, np.float16),
+    int8_case(1024, 1024, 1024),
+    batched_case(64, 128, 128, 128),
+    convolution_case(4, 28, 128, 128),
+]

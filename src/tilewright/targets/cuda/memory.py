@@ -1,0 +1,397 @@
+"""Loads and stores: vectors of neighbours, masks as predicates, the check against the argument."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tilewright.codegen.literals import Lane
+from tilewright.errors import Loc
+from tilewright.ir import types as t
+from tilewright.ir.inst import Inst, Kernel, Value
+from tilewright.ir.types import DType
+from tilewright.passes.facts import root_params, strides
+from tilewright.targets.cuda.emitter import Emitter
+from tilewright.targets.cuda.layout import Layout
+from tilewright.targets.cuda.tiles import Tile, tile, uniform
+
+if TYPE_CHECKING:
+    from tilewright.targets.cuda.lower import Lowering
+
+WIDEST = 16  # bytes of one access
+# The words of a fault: see targets/cuda/launch.py.
+SITE_SHIFT, LAUNCH_SHIFT = 48, 31
+EVICTION = {"evict_first": "L1::evict_first", "evict_last": "L1::evict_last"}
+CONSTRAINTS = {16: "h", 32: "r", 64: "l"}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a register's element lies: a number of bytes from a pointer in a register."""
+
+    pointer: Lane
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """Registers whose elements lie one after the other, from a place on."""
+
+    registers: tuple[int, ...]
+    place: Place
+
+
+class Memory:
+    """What is known of a kernel's accesses, and their sites."""
+
+    def __init__(self, e: Emitter, kernel: Kernel, bounds: bool):
+        self.e = e
+        self.kernel = kernel
+        self.bounds = bounds
+        self.roots = root_params(kernel)
+        self.strides = strides(kernel)
+        self.sites: list[dict] = []
+        self.numbers: dict[Inst, int] = {}
+        self.rooms: dict[tuple[int, int], tuple[Lane, Lane]] = {}
+
+    # --- sites
+
+    def site(self, inst: Inst) -> int:
+        """The number of an access in the table of sites."""
+        if inst not in self.numbers:
+            self.numbers[inst] = len(self.sites)
+            self.sites.append(self.site_record(inst))
+        return self.numbers[inst]
+
+    def site_record(self, inst: Inst) -> dict:
+        loc = inst.loc or Loc("<unknown>", 0)
+        dtype, param = t.int1, None
+        if inst.op.access:
+            dtype = inst.operands[0].type.dtype.element_ty
+            param = self.param(inst)
+        return {
+            "kind": inst.op.access.kind if inst.op.access else "assert",
+            "param": -1 if param is None else param,
+            "file": loc.file,
+            "line": loc.line,
+            "col": loc.col,
+            "end_line": loc.end_line,
+            "end_col": loc.end_col,
+            "function": loc.function,
+            "dtype": dtype.name,
+            "bytes": dtype.bytes,
+            "expression": loc.text,
+            "message": inst.attrs.get("message", ""),
+        }
+
+    def param(self, inst: Inst) -> int | None:
+        """The one parameter that an access goes to, if that is known."""
+        roots = self.roots(inst.operands[0])
+        return next(iter(roots)) if roots and len(roots) == 1 else None
+
+    # --- where elements lie
+
+    def places(self, pointer: Value, held: Tile) -> list[Place]:
+        """Of each register, as a constant distance from another register where steps are known."""
+        layout, steps = held.layout, self.strides(pointer)
+        if held.uniform or not layout.is_additive:
+            return [Place(lane, 0) for lane in held.lanes]
+        anchors: dict[tuple[int, ...], Lane] = {}
+        out = []
+        for constant, lane in zip(layout.split()[0], held.lanes, strict=True):
+            coords = layout.coords(constant)
+            key = tuple(c for c, s in zip(coords, steps, strict=True) if s is None)
+            known = sum(c * s for c, s in zip(coords, steps, strict=True) if s is not None)
+            if key not in anchors:
+                anchors[key] = (lane, known)
+            anchor, start = anchors[key]
+            out.append(Place(anchor, known - start))
+        return out
+
+    def vectors(self, places: Sequence[Place], registers: Sequence[int], size: int, width: int):
+        """The registers in vectors of up to `width` elements; equal places stand together.
+
+        Gives (vectors, registers with the place of one in a vector).
+        """
+        copies: dict[int, int] = {}
+        first: dict[tuple[str, int], int] = {}
+        for r in registers:
+            place = places[r]
+            copies[r] = first.setdefault((place.pointer.text, place.bytes), r)
+        vectors, done = [], set()
+        for (pointer, start), r in first.items():
+            if r in done:
+                continue
+            whole = [first.get((pointer, start + k * size)) for k in range(width)]
+            if None in whole or any(w in done for w in whole) or start % (width * size):
+                whole = [r]
+            done.update(whole)
+            vectors.append(Vector(tuple(whole), places[r]))
+        return vectors, copies
+
+    # --- bounds
+
+    def room(self, param: int, bytes: int) -> tuple[Lane, Lane]:
+        """(low, room): `bytes` bytes from an address on are inside if address - low <= room."""
+        key = param, bytes
+        if key not in self.rooms:
+            b = self.e.b
+            with self.e.w.once():
+                low, high = Lane(f"%low{param}", t.uint64), Lane(f"%high{param}", t.uint64)
+                size = b.sub(high, low)
+                least = b.const(bytes, t.uint64)
+                fits = b.ge(size, least)
+                # Where nothing fits, no address is inside: -1 is 0 from -1 on, at a size of 1.
+                low = b.select(fits, low, b.const(-1, t.uint64))
+                room = b.select(fits, b.sub(size, least), b.const(0, t.uint64))
+                self.rooms[key] = low, room
+        return self.rooms[key]
+
+    def inside(self, param: int, place: Place, bytes: int) -> Lane:
+        b = self.e.b
+        low, room = self.room(param, bytes)
+        address = b.bitcast(place.pointer, t.uint64)
+        return b.le(self.e.plus(b.sub(address, low), place.bytes), room)
+
+    def guard(
+        self, inst: Inst, vectors: Sequence[Vector], masks: Sequence[Lane | None], size: int
+    ) -> list[Lane | None]:
+        """The masks without what lies outside the argument, which is reported.
+
+        All accesses from one pointer are checked together; each by itself only where some of
+        them might be outside.
+        """
+        param = self.param(inst)
+        if not self.bounds or param is None or all(m is not None and m.text == "false" for m in masks):
+            return list(masks)
+        e, b, w = self.e, self.e.b, self.e.w
+        spans: dict[str, list[Vector]] = {}
+        for v in vectors:
+            spans.setdefault(v.place.pointer.text, []).append(v)
+        fine = None
+        for group in spans.values():
+            start = min(v.place.bytes for v in group)
+            end = max(v.place.bytes + size * len(v.registers) for v in group)
+            anchor = Place(group[0].place.pointer, start)
+            fine = e.both(fine, self.inside(param, anchor, end - start))
+        if len(vectors) == 1:
+            return [self.guard_one(inst, param, vectors[0], masks[0], size, fine)]
+        before, slow, go = w.here, w.new_label("outside"), w.new_label("go")
+        w.branch_if(fine.text, go, slow)
+        w.label(slow)
+        checked, bad, where = [], None, None
+        for v, mask in zip(vectors, masks, strict=True):
+            ok = self.inside(param, v.place, size * len(v.registers))
+            checked.append(e.both(mask, ok))
+            wrong = e.both(mask, b.bit_not(ok))
+            address = self.address(v.place)
+            where = address if where is None else b.select(wrong, address, where)
+            bad = wrong if bad is None else b.bit_or(bad, wrong)
+        self.report(inst, where, bad)
+        last = w.here
+        w.branch(go)
+        w.label(go)
+        out = []
+        for mask, ok in zip(masks, checked, strict=True):
+            held = "true" if mask is None else mask.text
+            out.append(b.value(f"phi i1 [{held}, %{before}], [{ok.text}, %{last}]", t.int1, 1))
+        return out
+
+    def guard_one(
+        self, inst: Inst, param: int, v: Vector, mask: Lane | None, size: int, fine: Lane
+    ) -> Lane:
+        """The same for a single access, without a branch."""
+        e = self.e
+        self.report(inst, self.address(v.place), e.both(mask, e.b.bit_not(fine)))
+        return e.both(mask, fine)
+
+    def address(self, place: Place) -> Lane:
+        return self.e.plus(self.e.b.bitcast(place.pointer, t.uint64), place.bytes)
+
+    def report(self, inst: Inst, address: Lane, bad: Lane) -> None:
+        """Write what happened to the record of the launch, in threads where `bad` holds."""
+        e, b = self.e, self.e.b
+        wide = [b.cast(Lane(e.program_id(k).text, t.uint32), t.uint64) for k in range(3)]
+        sizes = [b.cast(Lane(e.num_programs(k).text, t.uint32), t.uint64) for k in range(2)]
+        program = b.add(wide[0], b.mul(sizes[0], b.add(wide[1], b.mul(sizes[1], wide[2]))))
+        launch = b.shl(b.cast(Lane("%launch", t.uint32), t.uint64), b.const(LAUNCH_SHIFT, t.uint64))
+        site = b.const(self.site(inst) + 1 << SITE_SHIFT, t.uint64)
+        word = b.bit_or(b.bit_or(program, launch), site)
+        e.w.write(
+            'call void asm sideeffect "@$3 st.global.v2.b64 [$0], {$1, $2};", "l,l,l,b,~{memory}"'
+            f"(i64 %record, {word.typed}, {address.typed}, {bad.typed})"
+        )
+
+    # --- accesses
+
+    def global_pointer(self, pointer: Lane) -> str:
+        return self.e.w.value(f"addrspacecast {pointer.typed} to ptr addrspace(1)")
+
+    def load_words(
+        self, place: Place, mask: Lane | None, fill: Sequence[Lane], modifiers: str
+    ) -> list[Lane]:
+        """Load a vector of words; `fill` is what they are where the mask is false."""
+        e = self.e
+        chunks = e.chunks(fill)
+        held = [as_asm(e, c) for c in chunks]
+        letter, count = CONSTRAINTS[held[0].dtype.bits], len(held)
+        outputs = ", ".join(f"${k}" for k in range(count))
+        target = f"{{{outputs}}}" if count > 1 else outputs
+        vector = f".v{count}" if count > 1 else ""
+        bits = chunks[0].dtype.bits
+        address = offset_text(f"${count if mask is None else 2 * count}", place.bytes)
+        predicate = "" if mask is None else f"@${2 * count + 1} "
+        text = f"{predicate}ld{modifiers}{vector}.b{bits} {target}, [{address}];"
+        constraints = [f"={letter}"] * count
+        operands = []
+        if mask is not None:
+            constraints += map(str, range(count))
+            operands += [h.typed for h in held]
+        constraints.append("l")
+        operands.append(f"ptr addrspace(1) {self.global_pointer(place.pointer)}")
+        if mask is not None:
+            constraints.append("b")
+            operands.append(mask.typed)
+        kind = held[0].type
+        result = kind if count == 1 else "{" + ", ".join([kind] * count) + "}"
+        name = e.w.value(
+            f'call {result} asm sideeffect "{text}", "{",".join(constraints)}"'
+            f"({', '.join(operands)})"
+        )
+        if count == 1:
+            parts = [Lane(name, held[0].dtype)]
+        else:
+            parts = [
+                e.b.value(f"extractvalue {result} {name}, {k}", held[0].dtype, 1)
+                for k in range(count)
+            ]
+        parts = [e.b.cast(p, chunks[0].dtype) for p in parts]
+        return [w for p in parts for w in e.unpack(p, fill[0].dtype.bits)]
+
+    def store_words(
+        self, place: Place, mask: Lane | None, words: Sequence[Lane], modifiers: str
+    ) -> None:
+        e = self.e
+        chunks = e.chunks(words)
+        held = [as_asm(e, c) for c in chunks]
+        count = len(held)
+        letter = CONSTRAINTS[held[0].dtype.bits]
+        inputs = ", ".join(f"${k + 1}" for k in range(count))
+        source = f"{{{inputs}}}" if count > 1 else inputs
+        vector = f".v{count}" if count > 1 else ""
+        predicate = "" if mask is None else f"@${count + 1} "
+        text = (
+            f"{predicate}st{modifiers}{vector}.b{chunks[0].dtype.bits} "
+            f"[{offset_text('$0', place.bytes)}], {source};"
+        )
+        constraints = ["l", *[letter] * count, *(["b"] if mask is not None else []), "~{memory}"]
+        operands = [f"ptr addrspace(1) {self.global_pointer(place.pointer)}"]
+        operands += [h.typed for h in held]
+        if mask is not None:
+            operands.append(mask.typed)
+        e.w.write(
+            f'call void asm sideeffect "{text}", "{",".join(constraints)}"({", ".join(operands)})'
+        )
+
+
+def as_asm(e: Emitter, chunk: Lane) -> Lane:
+    """A chunk as inline assembly takes it: no register is narrower than 16 bits."""
+    return e.b.cast(chunk, t.uint16) if chunk.dtype.bits < 16 else chunk
+
+
+def offset_text(name: str, bytes: int) -> str:
+    return f"{name} + {bytes}" if bytes else name
+
+
+def load_modifiers(inst: Inst) -> str:
+    if inst.attrs.get("volatile"):
+        return ".volatile.global"
+    evict = EVICTION.get(inst.attrs.get("evict", ""))
+    if evict:
+        return f".global.{evict}"
+    return ".global" + {".ca": ".ca", ".cg": ".cg", ".cv": ".cv"}.get(inst.attrs.get("cache"), "")
+
+
+def store_modifiers(inst: Inst) -> str:
+    evict = EVICTION.get(inst.attrs.get("evict", ""))
+    if evict:
+        return f".global.{evict}"
+    cache = inst.attrs.get("cache")
+    return ".global" + (cache if cache in (".wb", ".cg", ".cs", ".wt") else "")
+
+
+def stored_dtype(dtype: DType) -> DType:
+    return t.uint8 if dtype is t.int1 else dtype
+
+
+def load(x: Lowering, inst: Inst) -> Tile:
+    """What the pointers point to."""
+    m, e = x.memory, x.e
+    layout = x.layout(inst.result)
+    pointer = x.tile(inst.operands[0], layout)
+    mask = x.tile(inst.operands[1], layout) if len(inst.operands) > 1 else None
+    other = x.tile(inst.operands[2], layout) if len(inst.operands) > 2 else None
+    dtype = inst.result.type.dtype
+    same = pointer.uniform and (mask is None or mask.uniform) and (other is None or other.uniform)
+    registers = [0] if same else range(layout.registers)
+    places = m.places(inst.operands[0], pointer)
+    width = x.assigned.vector(inst)
+    vectors, copies = m.vectors(places, registers, dtype.bytes, width)
+    if mask is not None and not (mask.uniform and same):
+        vectors, copies = split_masks(vectors, copies, mask, other)
+    masks = [mask.lanes[v.registers[0]] if mask is not None else None for v in vectors]
+    masks = m.guard(inst, vectors, masks, dtype.bytes)
+    lanes: list[Lane | None] = [None] * layout.registers
+    zero = e.b.const(0, dtype)
+    for v, on in zip(vectors, masks, strict=True):
+        fill = [e.to_word(other.lanes[r] if other is not None else zero) for r in v.registers]
+        words = m.load_words(v.place, on, fill, load_modifiers(inst))
+        for r, word in zip(v.registers, words, strict=True):
+            lanes[r] = value_of(e, word, dtype)
+    if same:
+        return uniform(lanes[0], layout)
+    for r in registers:
+        lanes[r] = lanes[copies[r]]
+    return tile(layout, lanes)
+
+
+def value_of(e: Emitter, word: Lane, dtype: DType) -> Lane:
+    """A loaded word as a value; any byte that is not 0 is a true boolean."""
+    return e.b.ne(word, e.b.const(0, t.uint8)) if dtype is t.int1 else e.from_word(word, dtype)
+
+
+def split_masks(vectors, copies: dict[int, int], mask: Tile, other: Tile | None):
+    """Registers with one place are loaded together only if their masks are the same."""
+    for r, first in copies.items():
+        alike = mask.lanes[r].text == mask.lanes[first].text
+        if alike and other is not None:
+            alike = other.lanes[r].text == other.lanes[first].text
+        if not alike:
+            place = next(v.place for v in vectors if first in v.registers)
+            vectors.append(Vector((r,), place))
+            copies[r] = r
+    return vectors, copies
+
+
+def store(x: Lowering, inst: Inst) -> None:
+    """Write where the pointers point to; of the threads that hold copies one does."""
+    m, e = x.memory, x.e
+    layout = x.access_layout(inst)
+    pointer = x.tile(inst.operands[0], layout)
+    value = x.tile(inst.operands[1], layout)
+    mask = x.tile(inst.operands[2], layout) if len(inst.operands) > 2 else None
+    dtype = value.dtype
+    spare = layout.free_bits()[0]
+    registers = [r for r in range(layout.registers) if not r & spare]
+    places = m.places(inst.operands[0], pointer)
+    vectors, copies = m.vectors(places, registers, dtype.bytes, x.assigned.vector(inst))
+    vectors = [*vectors, *(Vector((r,), places[r]) for r, c in copies.items() if r != c)]
+    owner = e.owner(layout)
+    masks = [
+        e.both(owner, mask.lanes[v.registers[0]] if mask is not None else None) for v in vectors
+    ]
+    masks = m.guard(inst, vectors, masks, dtype.bytes)
+    for v, on in zip(vectors, masks, strict=True):
+        words = [e.to_word(value.lanes[r]) for r in v.registers]
+        m.store_words(v.place, on, words, store_modifiers(inst))
