@@ -33,7 +33,6 @@ def environment(threads: int) -> dict[str, str]:
     kept = {name: text for name, text in os.environ.items() if name not in DROPPED}
     kept.update(dict.fromkeys(THREAD_COUNTS, str(threads)))
     kept["TILEWRIGHT_CACHE"] = "0"  # so that a first call is a compilation
-    kept["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT / "src"), kept.get("PYTHONPATH")]))
     return kept
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import sys
 from pathlib import Path
@@ -28,3 +29,12 @@ def one_thread():
     import torch
 
     torch.set_num_threads(1)
+
+
+@pytest.fixture
+def pretend_cuda():
+    """For packages that insist on a CUDA device."""
+    pretend = importlib.import_module("tilewright.compat.pretend")
+    pretend.start()
+    yield
+    pretend.stop()

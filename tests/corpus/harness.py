@@ -17,12 +17,12 @@ ERROR = {"float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2, "float64": 1e-12}
 DTYPES = ("float32", "bfloat16", "float16")
 
 
-def package(name: str, *needs: str, pretend_cuda: bool = False) -> ModuleType:
+def package(name: str, *needs: str) -> ModuleType:
     """A package with Tilewright standing in for triton; skips the module where it is missing."""
     for each in ("torch", name, *needs):
         if importlib.util.find_spec(each) is None:
             pytest.skip(f"{each} is not installed; see `make corpus`", allow_module_level=True)
-    compat.install(pretend_cuda=pretend_cuda)
+    compat.install()
     return importlib.import_module(name)
 
 

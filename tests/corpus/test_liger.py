@@ -114,7 +114,7 @@ def test_poly_norm(target, shape, dtype):
 
 @every_dtype
 @pytest.mark.parametrize("shape", [(4, 128), (3, 77)])
-def test_dyt(target, shape, dtype):
+def test_dyt(target, pretend_cuda, shape, dtype):
     check(
         lambda x, a, g, b: ops.LigerDyTFunction.apply(x, a, g, b),
         lambda x, a, g, b: torch.tanh(x * a) * g + b,

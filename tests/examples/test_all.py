@@ -51,7 +51,7 @@ def failing(error: Exception):
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("run", all_cases())
+@pytest.mark.parametrize("run", list(all_cases()))
 def test_case(run, target):
     with tilewright.options(target=target):
         result, reference, tolerance = run()

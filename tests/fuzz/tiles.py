@@ -67,6 +67,7 @@ class Tiles:
         self.arguments: list[Any] = []
         self.inputs: dict[tuple, Value] = {}
         self.outputs: dict[DType, list] = {}  # the parameter, and how many places are taken
+        self.ends: dict[DType, Value] = {}  # arrays that end where masks do
         self.scope = Scope()
         self.rng = np.random.default_rng(self.number(0, 5))
         sizes = [1 << self.number(0, 5) for _ in range(2)] + [1 << self.number(0, 3)]
@@ -352,10 +353,11 @@ class Tiles:
         return self.b.emit(reduce.reduce, x, places, axis=axis, region=block)
 
     def product(self, depth: int) -> Value:
-        m, n, k = (1 << self.number(0, 5) for _ in range(3))
+        batch = (2,) if self.number(0, 4) == 0 else ()
+        most = 3 if batch else 4
+        m, k, n = (1 << self.number(0, e) for e in (most, most, most + 1))
         dtype = self.choose((t.float32, t.float16, t.bfloat16, t.int8, t.float64))
         acc = {t.int8: t.int32, t.float64: t.float64}.get(dtype, t.float32)
-        batch = (2,) if self.number(0, 4) == 0 else ()
         x, y = self.value(dtype, (*batch, m, k)), self.value(dtype, (*batch, k, n))
         total = self.value(acc, (*batch, m, n))
         if dtype.is_float:
@@ -433,6 +435,24 @@ class Tiles:
         if tame and dtype.is_signed and dtype.bits >= 32 and (other is None or self.bound(other)):
             self.scope.bounds[out] = 64 if other is None else max(64, self.bound(other))
         return out
+
+    def edge(self, depth: int) -> Value:
+        """A load of an array that ends inside the tile, where the mask does."""
+        dtype, size = self.choose(DTYPES), 1 << self.number(0, 8)
+        end = 100
+        if dtype not in self.ends:
+            self.ends[dtype] = self.param(
+                Type(t.pointer_to(dtype)), np.ones(end, numpy_dtype(dtype))
+            )
+        start = self.b.emit(math.mul, self.scope.pool[self.number(0, 1)], self.constant(size, t.int32))
+        places = self.b.emit(math.add, self.line(size, (size,), 0), self.stretched(start, (size,)))
+        mask = self.b.emit(math.lt, places, self.constant(end, t.int32, (size,)))
+        if self.number(0, 3) == 0:
+            mask = self.b.emit(math.bit_and, mask, self.value(t.int1, (size,)))
+        operands = [self.moved(self.ends[dtype], places, dtype), mask]
+        if self.flip():
+            operands.append(self.any_constant(dtype, (size,)))
+        return self.b.emit(memory.load, *operands)
 
     def near(self, dtype: DType, sizes: tuple[int, ...]) -> Value:
         found = [x for x in self.scope.pool if x.type == Type(dtype, sizes)]
@@ -609,7 +629,7 @@ class Tiles:
 
     def steps(self, count: int, depth: int) -> None:
         kinds = [self.binary, self.binary, self.unary, self.compare, self.pick, self.move,
-                 self.load, self.load, self.reduction, self.reduction, self.store, self.in_place,
+                 self.load, self.load, self.edge, self.reduction, self.reduction, self.store, self.in_place,
                  self.atomic, self.product]  # fmt: skip
         deep = [self.loop, self.walk, self.branch, self.count_down] if depth < 2 else []
         for _ in range(count):

@@ -351,7 +351,7 @@ def test_ints_beyond_64_bits():
      (np.complex64(1), "numpy.complex64"), (np.timedelta64(1), "numpy.timedelta64"),
      (np.str_("a"), "numpy.str_"), (np.longdouble(1), "numpy.longdouble"),
      (np.ndarray, "type")],
-    ids=str,
+    ids=lambda x: type(x).__name__,
 )  # fmt: skip
 def test_what_is_no_argument(value, name):
     for ask in (arrays.kind, arrays.describe, arrays.pointer):

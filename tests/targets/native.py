@@ -15,7 +15,7 @@ from tilewright.eager.run import run_ir
 from tilewright.ir.inst import Kernel
 from tilewright.ops.rules import numpy_dtype
 from tilewright.targets.cpu import threads
-from tilewright.targets.cpu.launch import HEAD_SLOTS, SLOTS, STATE_WORDS, TAKEN
+from tilewright.targets.cpu.launch import HEAD_SLOTS, SLOTS, STATE_WORDS, TAKEN, import_address
 from tilewright.targets.cpu.lower import lower
 
 
@@ -29,7 +29,7 @@ class Native:
         self.text = lowered.text
         self.sites = lowered.sites
         code = llvm.compile_object(lowered.text, machine)
-        imports = {name: threads.poll_address() for name in lowered.imports}
+        imports = {name: import_address(name) for name in lowered.imports}
         self.library = llvm.Library.load(code.bytes, [lowered.entry], imports)
         self.entry = self.library.address(lowered.entry)
 

@@ -16,7 +16,6 @@ from tilewright import config
 from tilewright.codegen import llvm
 from tilewright.targets.cpu import threads
 from tilewright.targets.cpu.pool import FUTEX_CALL, pool_ir
-from tilewright.targets.cpu.stop import POLL_IR
 
 # Arguments: 0 the state, 1 an array of counters, 2 a number.
 ENTRIES = """
@@ -103,7 +102,8 @@ native_only = pytest.mark.skipif(not threads.is_native(), reason="needs the nati
 
 @functools.cache
 def python_pool():
-    return threads.PythonPool(llvm.compile_object(POLL_IR, llvm.host_machine()).bytes)
+    text = threads.python_pool_ir()
+    return threads.PythonPool(llvm.compile_object(text, llvm.host_machine()).bytes)
 
 
 @pytest.fixture(params=["own", "python"])
@@ -116,7 +116,7 @@ class Job:
 
     def __init__(self, pool, size=1, number=0):
         code = llvm.compile_object(ENTRIES, llvm.host_machine()).bytes
-        imports = {"tw_poll": pool.poll_address}
+        imports = {"tw_poll": pool.library.address("tw_poll")}
         self.library = llvm.Library.load(code, NAMES, imports)
         self.pool = pool
         self.state = (ctypes.c_int64 * (threads.STATE_BYTES // 8))()

@@ -13,7 +13,7 @@ import torch.autograd
 import torch.cuda
 from torch.overrides import TorchFunctionMode
 
-from tilewright.runtime import driver
+from tilewright.runtime import arrays, driver
 from tilewright.targets.cpu.threads import default_threads
 
 CAPABILITY = (8, 0)
@@ -222,11 +222,13 @@ class Started:
             self.before.append((owner, name, getattr(owner, name)))
             setattr(owner, name, value)
         driver.set_active(Driver())
+        arrays.pretended.update({"cuda": "cpu", str(DEVICE): "cpu"})
         self.mode.__enter__()
 
     def stop(self) -> None:
         self.mode.__exit__(None, None, None)
         driver.reset_active()
+        arrays.pretended.clear()
         for owner, name, value in reversed(self.before):
             setattr(owner, name, value)
 

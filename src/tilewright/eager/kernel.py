@@ -17,15 +17,17 @@ from tilewright.lang.builtin import argument
 from tilewright.lang.constexpr import unwrap
 from tilewright.lang.jit import JITCallable
 from tilewright.lang.meta import range as tile_range
+from tilewright.lang.substitutes import is_instance
 from tilewright.lang.tensor import tensor
+from tilewright.lang.values import assigned
 
 
 def pick(python: Callable, tile: Callable) -> Callable:
-    """Python's min or max, which on tiles is the elementwise one."""
+    """Python's min or max, which on tiles is the elementwise one; numbers become scalars."""
 
     def apply(*args: Any, **kwargs: Any) -> Any:
         if len(args) < 2 or not any(isinstance(a, tensor) for a in args):
-            return python(*args, **kwargs)
+            return assigned(python(*args, **kwargs))
         out = args[0]
         for x in args[1:]:
             out = tile(out, x)
@@ -37,6 +39,7 @@ def pick(python: Callable, tile: Callable) -> Callable:
 KERNEL_BUILTINS = {
     **vars(builtins),
     "range": tile_range,
+    "isinstance": is_instance,
     "min": pick(builtins.min, minimum),
     "max": pick(builtins.max, maximum),
 }

@@ -39,6 +39,16 @@ MAX_POLLS = 100_000
 
 
 @dataclass(slots=True)
+class Wait:
+    """A condition that is asked for again and again while memory stays as it is."""
+
+    rounds: int
+    polls: int  # atomic operations before the first round
+    memory: Any  # the state of memory in all of these rounds
+    values: Any = None  # of the loop's variables in the last round, once there were many
+
+
+@dataclass(slots=True)
 class Tile:
     """A value: its type, and a NumPy array of that shape.
 
@@ -79,7 +89,8 @@ class Eager:
         self.here: Loc | None = None  # where the instruction stands, when IR is run
         self.op: Op | None = None  # the op that is being run, for observers
         self.advances = 0  # rounds of `for` loops, which end by themselves
-        self.waits: dict[Any, tuple[int, Any]] = {}
+        self.waits: dict[Any, Wait] = {}
+        self.carried: Sequence[Tile] = ()  # what a loop hands on, when IR is run
 
     def start(self, program: tuple[int, int, int]) -> None:
         """From now on this program instance runs."""
@@ -254,18 +265,31 @@ class Eager:
         frame = self.frame()
         place = self.here if frame is None else (frame.f_code, frame.f_lineno)
         state = (self.memory.version, self.advances)
-        rounds, polls, before = self.waits.get(place, (0, self.memory.polls, None))
-        if state != before:
-            self.waits[place] = (1, self.memory.polls, state)
+        wait = self.waits.get(place)
+        if wait is None or state != wait.memory:
+            self.waits[place] = Wait(1, self.memory.polls, state)
             return
-        self.waits[place] = (rounds + 1, polls, state)
-        polled = self.memory.polls - polls
-        if rounds >= MAX_ROUNDS or polled >= MAX_POLLS:
+        wait.rounds += 1
+        if wait.rounds <= MAX_ROUNDS and self.memory.polls - wait.polls < MAX_POLLS:
+            return
+        values = self.loop_values(frame)
+        if wait.values is None:  # one more round shows whether this one computes something
+            wait.values = values
+        elif values != wait.values:
+            self.waits[place] = Wait(1, self.memory.polls, state)
+        else:
             raise DeadlockError(
                 f"{self.name}: program {self.program} waits for a value that no program has "
-                f"written, after {rounds} rounds; programs run one after the other here, and on a "
-                f"GPU one that has not started cannot be waited for\n{self.excerpt()}"
+                f"written, after {wait.rounds} rounds; programs run one after the other here, and "
+                f"on a GPU one that has not started cannot be waited for\n{self.excerpt()}"
             )
+
+    def loop_values(self, frame: FrameType | None) -> list:
+        """The bits of all that a round of a loop may have changed, but memory."""
+        if frame is None:
+            return [tile.data.tobytes() for tile in self.carried]
+        values = frame.f_locals.values()
+        return [v.handle.data.tobytes() if isinstance(v, tensor) else repr(v) for v in values]
 
 
 def scalar_array(scalar: Scalar) -> np.ndarray:

@@ -93,7 +93,7 @@ class Runner:
         before, body = inst.blocks
         while True:
             condition = self.block(before, carried, env)[0]
-            self.machine.here = inst.loc
+            self.machine.here, self.machine.carried = inst.loc, carried
             if not self.machine.concrete(condition, "a condition"):
                 return carried
             carried = self.block(body, carried, env)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from enum import Enum
 from typing import Any
 
@@ -301,10 +302,13 @@ def tensors_together(*xs: Any) -> tuple[tensor, ...]:
 def publish_many(op: Op) -> None:
     """Make the op itself the function of several arguments that kernels call."""
 
-    def call(*xs: Any) -> tensor:
-        return tensor(emit(op, *[x.handle for x in tensors_together(*xs)]))
+    signature = inspect.signature(op.rule)
 
-    call.__name__, call.__doc__ = op.name, op.rule.__doc__
+    def call(*xs: Any, **named: Any) -> tensor:
+        operands = signature.bind(*xs, **named).args
+        return tensor(emit(op, *[x.handle for x in tensors_together(*operands)]))
+
+    call.__name__, call.__doc__, call.__signature__ = op.name, op.rule.__doc__, signature
     public(op)(call)
 
 

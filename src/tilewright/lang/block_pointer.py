@@ -76,6 +76,19 @@ def inside(places: Sequence[tensor], sizes: Sequence[Any], axes: Sequence[int]) 
     return mask
 
 
+@dataclass(frozen=True)
+class block_pointer_type:
+    """The type of a pointer to a block, of which kernels ask what it points to."""
+
+    element_ty: Type
+
+    def is_ptr(self) -> bool:
+        return True
+
+    def is_block(self) -> bool:
+        return False
+
+
 @dataclass(frozen=True, eq=False)
 class block_pointer:
     """A block of a tensor in memory, of a fixed shape at a place that can move."""
@@ -92,8 +105,8 @@ class block_pointer:
         return self.base.dtype
 
     @property
-    def type(self) -> Type:
-        return Type(self.base.dtype, self.block_shape)
+    def type(self) -> block_pointer_type:
+        return block_pointer_type(Type(self.base.dtype.element_ty, self.block_shape))
 
     def advance(self, offsets: Any) -> block_pointer:
         """The block pointer, moved by offsets along each dimension."""

@@ -65,8 +65,10 @@ def cast_function(
 ) -> tensor:
     """The tile in another dtype: the same number, or with `bitcast` the same bits."""
     x, dtype = to_tensor(input), as_dtype(dtype)
+    if x.dtype == dtype:
+        return x
     if bitcast and not x.dtype.is_pointer and not dtype.is_pointer:
-        return x if x.dtype == dtype else tensor(emit(m.bitcast, x.handle, to=dtype.short))
+        return tensor(emit(m.bitcast, x.handle, to=dtype.short))
     return cast(x, dtype, check_rounding(fp_downcast_rounding, x.dtype, dtype))
 
 

@@ -23,6 +23,7 @@ class JITCallable:
         self.__qualname__ = fn.__qualname__
         self.__module__ = fn.__module__
         self.__doc__ = fn.__doc__
+        self.__globals__ = fn.__globals__
         self.__wrapped__ = fn
         self._given: str | None = None  # a text that stands in for what the file says
         self._source: Source | None = None

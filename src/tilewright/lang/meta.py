@@ -78,6 +78,12 @@ def loop_bounds(*bounds: Any) -> tuple[tensor, ...]:
     return tuple(cast(x, dtype) for x in scalars)
 
 
+@builtin
+def condition(arg1: Any, disable_licm: bool = False) -> Any:
+    """The condition of a `while`, with hints for the compiler."""
+    return arg1
+
+
 class static_range:
     """A loop `for i in tl.static_range(...)` that is unrolled while the kernel is compiled."""
 
@@ -112,9 +118,11 @@ def static_assert(cond: Any, msg: Any = "") -> None:
 
 
 @builtin
-def static_print(*values: Any, sep: str = " ", end: str = "\n", file: Any = None) -> None:
+def static_print(
+    *values: Any, sep: str = " ", end: str = "\n", file: Any = None, flush: bool = False
+) -> None:
     """Print while the kernel is compiled."""
-    builtins.print(*values, sep=sep, end=end, file=file)
+    builtins.print(*values, sep=sep, end=end, file=file, flush=flush)
 
 
 @public(debug.device_print)

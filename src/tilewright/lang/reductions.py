@@ -284,9 +284,9 @@ def sort(x: Any, dim: Any = None, descending: bool = False) -> tensor:
 
 
 @builtin
-def topk(x: Any, k: int, dim: Any = None) -> tensor:
-    """The k largest elements along a dimension, the last one if none is named, in order."""
-    return sort_impl(x, k, dim, True)
+def topk(x: Any, k: int, dim: Any = None, descending: bool = True) -> tensor:
+    """The k largest (or smallest) elements along a dimension, the last if none is named."""
+    return sort_impl(x, k, dim, descending)
 
 
 @builtin

@@ -147,6 +147,21 @@ def ravel(x: Any, can_reorder: bool = False) -> tensor:
     return reshape(x, to_tensor(x).handle.type.size)
 
 
+@builtin
+def squeeze(x: Any, dim: Any) -> tensor:
+    """The tile without a dimension of size 1."""
+    x = to_tensor(x)
+    place = wrap_axis(dim, len(x.shape))
+    want(x.shape[place] == 1, f"dimension {place} of {x.handle.type} does not have size 1")
+    return reshape(x, x.shape[:place] + x.shape[place + 1 :])
+
+
+@builtin
+def unsqueeze(x: Any, dim: Any) -> tensor:
+    """The tile with a new dimension of size 1."""
+    return expand_dims(x, dim)
+
+
 @method("item")
 @builtin
 def item(input: Any) -> tensor:

@@ -12,19 +12,19 @@ from tilewright.ir.op import emit
 from tilewright.lang import arithmetic, meta
 from tilewright.lang.constexpr import constexpr
 from tilewright.lang.tensor import METHODS, known, tensor
-from tilewright.lang.values import describe, is_runtime
+from tilewright.lang.values import assigned, describe, is_runtime
 from tilewright.ops import debug
 
 EAGER = "run the kernel step by step with TILEWRIGHT_TARGET=eager to stop in it"
 
 
 def extreme(function: Callable, of_tiles: Callable) -> Callable:
-    """`max` or `min`: of known values now, else elementwise."""
+    """`max` or `min`: of known values now, else elementwise; numbers become scalars."""
 
     def pick(*args: Any) -> Any:
         items = tuple(args[0]) if len(args) == 1 else args
         if not any(isinstance(x, tensor) for x in items):
-            return function(items)
+            return assigned(function(items))
         result = items[0]
         for x in items[1:]:
             result = of_tiles(result, x)

@@ -55,6 +55,9 @@ class Family(NamedTuple):
     layout: Callable[[Any, str], Layout]
 
 
+# Devices that are not there, and those that stand in for them (`compat.pretend`).
+pretended: dict[str, str] = {}
+
 _families: dict[type, Family] = {}
 _kinds: dict[type, str] = {bool: "bool", int: "int", float: "float", type(None): "none"}
 _torch_dtypes: dict[Any, ir.DType] = {}
@@ -341,7 +344,8 @@ def _wrapped_device(value: Any, name: str) -> str:
     base = getattr(value, "base", None)
     if base is not None:
         return device(base, name)
-    return str(getattr(value, "device", "cpu"))
+    name = str(getattr(value, "device", "cpu"))
+    return pretended.get(name, name)
 
 
 def _wrapped_layout(value: Any, name: str) -> Layout:

@@ -45,6 +45,28 @@ class Parameter:
     dtype: DType | None = None  # asked for by an annotation, scalars only
     const: bool = False  # a pointer that is only read
 
+    # The names by which programs written for Triton ask the same things.
+
+    @property
+    def num(self) -> int:
+        return self.index
+
+    @property
+    def has_default(self) -> bool:
+        return self.default is not inspect.Parameter.empty
+
+    @property
+    def is_const(self) -> bool:
+        return self.const
+
+    @property
+    def do_not_specialize(self) -> bool:
+        return not self.specialize
+
+    @property
+    def do_not_specialize_on_alignment(self) -> bool:
+        return not self.align
+
 
 class Signature:
     """The parameters of a kernel, and binding arguments to them with clear errors."""

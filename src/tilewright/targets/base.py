@@ -65,7 +65,13 @@ def cpu() -> Target:
     return CPU
 
 
-TARGETS = {"cpu": cpu}
+def cuda() -> Target:
+    from tilewright.targets.cuda.target import CUDA
+
+    return CUDA
+
+
+TARGETS = {"cpu": cpu, "cuda": cuda}
 
 
 def find(name: str) -> Target:
@@ -74,10 +80,6 @@ def find(name: str) -> Target:
     Raises:
         LaunchError: when there is none.
     """
-    if name == "cuda":
-        raise LaunchError(
-            "the CUDA target is not there yet; move the arrays to the CPU, e.g. with x.cpu()"
-        )
     if name not in TARGETS:
         raise LaunchError(f"no target {name!r}; targets are eager, {', '.join(TARGETS)}")
     return TARGETS[name]()

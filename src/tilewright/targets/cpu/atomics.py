@@ -83,6 +83,29 @@ def atomic_lane(m: Memory, inst: Inst, pointer: Lane, values: list[Lane], mask: 
 
 
 def atomic_now(m: Memory, inst: Inst, pointer: Lane, values: list[Lane]) -> Lane:
+    old = atomic_word(m, inst, pointer, values)
+    if m.moves is not None:
+        m.count_move(has_changed(m.e.b, inst, old, values))
+    return old
+
+
+def has_changed(b: Lanes, inst: Inst, old: Lane, values: list[Lane]) -> Lane:
+    """Whether memory holds other bits than before."""
+    if is_cas(inst):
+        return b.bit_and(same_bits(b, old, values[0]), b.bit_not(same_bits(b, old, values[1])))
+    new = combine_atomic(b, inst.attrs.get("kind", "add"), old, values[0])
+    return b.bit_not(same_bits(b, old, new))
+
+
+def same_bits(b: Lanes, x: Lane, y: Lane) -> Lane:
+    if x.dtype is t.int1:
+        return b.eq(x, y)
+    word = WORDS[x.dtype.bytes]
+    return b.eq(b.bitcast(x, word), b.bitcast(y, word))
+
+
+def atomic_word(m: Memory, inst: Inst, pointer: Lane, values: list[Lane]) -> Lane:
+    """One read-modify-write."""
     b = m.e.b
     dtype = values[0].dtype
     order = ORDERS.get(inst.attrs.get("sem", "acq_rel"), "acq_rel")

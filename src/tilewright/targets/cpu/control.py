@@ -8,11 +8,10 @@ from tilewright.codegen.literals import Lane
 from tilewright.ir.inst import Block, Inst, Value
 from tilewright.targets.cpu.forms import Uniform
 from tilewright.targets.cpu.loops import Carried, Loop
+from tilewright.targets.cpu.spins import Spin, poll
 
 if TYPE_CHECKING:
     from tilewright.targets.cpu.lower import Lowering
-
-POLL = "tw_poll"  # gives the stop word of the launch; looks at signals on the launching thread
 
 
 def for_loop(x: Lowering, inst: Inst) -> None:
@@ -88,7 +87,9 @@ def while_loop(x: Lowering, inst: Inst) -> None:
         if not v.type.shape
     }
     head, again, leave = w.new_label("head"), w.new_label("body"), w.new_label("exit")
+    spin = Spin.of(x, inst)
     w.open(head)
+    spin.begin()
     for k, entry in phis.items():
         form = Uniform(entry.phi, w.at)
         e.bound[condition.params[k]] = e.bound[body.params[k]] = form
@@ -99,7 +100,7 @@ def while_loop(x: Lowering, inst: Inst) -> None:
     x.block(body, [(body.params[k], v) for k, v in enumerate(ends) if v.type.shape])
     for k, entry in phis.items():
         entry.next = e.scalar(ends[k]).lane
-    poll(x)
+    spin.end(list(phis.values()))
     inner = w.close()
     e.forget(inner.memo)
     w.write(f"br i1 {test.text}, label %{again}, label %{leave}")
@@ -118,21 +119,9 @@ def while_loop(x: Lowering, inst: Inst) -> None:
         )
     w.take(scope)
     w.label(leave)
+    spin.leave()
     for k, entry in phis.items():
         e.bound[inst.results[k]] = Uniform(entry.phi, w.at)
-
-
-def poll(x: Lowering) -> None:
-    """Leave the kernel when the launch is stopped."""
-    w = x.e.w
-    x.imports.setdefault(POLL)
-    state, word, stopped = w.fresh(), w.fresh(), w.fresh()
-    w.write(f"{state} = load ptr, ptr %args")
-    w.write(f"{word} = call i64 @{POLL}(ptr {state})")
-    w.write(f"{stopped} = icmp ne i64 {word}, 0")
-    go = w.new_label("go")
-    w.write(f"br i1 {stopped}, label %{x.memory.fault_label}, label %{go}")
-    w.label(go)
 
 
 def branch(x: Lowering, inst: Inst) -> None:

@@ -73,6 +73,7 @@ class Evaluator:
         self.true = Uniform(lanes.const(True, t.int1), 0)
         self.false = Uniform(lanes.const(False, t.int1), 0)
         self.tails: dict[str, Tail] = {}  # by buffer: what of it was not written
+        self.turned: dict[str, Buffer] = {}  # by buffer: a transposed copy
         self.load: Callable[[Inst, tuple[Index, ...]], Form]  # set by the memory rules
 
     # --- small pieces
@@ -309,6 +310,8 @@ class Evaluator:
         depth = self.w.at
         if buffer.type.dtype.is_pointer:
             return self.read_pointer_buffer(buffer, index)
+        if buffer.name in self.turned and index[0].vector:
+            buffer, index = self.turned[buffer.name], (index[1], index[0])
         address, step, vector = self.element(buffer, index)
         if not vector or self.row.width == 1:
             return Uniform(self.load_memory(address, buffer.type.dtype, 1), depth)
@@ -420,7 +423,8 @@ def reshape(e: Evaluator, inst: Inst, index: tuple[Index, ...]) -> Form:
     x = inst.operands[0]
     if is_reshuffle(inst):
         buffer = e.buffers[x]
-        return e.read_buffer(Buffer(buffer.name, inst.result.type), index)
+        held = buffer.type.with_shape(inst.result.type.shape)  # sums may be held in a wider dtype
+        return e.read_buffer(Buffer(buffer.name, held, buffer.reads_as), index)
     rest = [i for n, i in zip(inst.result.type.shape, index, strict=True) if n != 1]
     zero = e.scalar_index(0)
     places = iter(rest)

@@ -14,6 +14,7 @@ import numpy as np
 from tilewright import config
 from tilewright.codegen import llvm
 from tilewright.errors import (
+    DeadlockError,
     DeviceAssertError,
     InternalError,
     Loc,
@@ -72,6 +73,7 @@ class CpuTarget:
             "params": [[p.name, str(p.type)] for p in kernel.params],
             "sites": list(lowered.sites),
             "imports": list(lowered.imports),
+            "waits": lowered.waits,
         }
         return CpuCode(lowered.text, json.loads(json.dumps(metadata)))
 
@@ -82,9 +84,14 @@ class CpuTarget:
         return llvm.emit_assembly(text, self.machine())
 
     def load(self, object_bytes: bytes, metadata: dict[str, Any]) -> CpuBinary:
-        imports = {name: IMPORTS[name]() for name in metadata["imports"]}
+        imports = {name: import_address(name) for name in metadata["imports"]}
         library = llvm.Library.load(object_bytes, [metadata["entry"]], imports)
         return CpuBinary(library, metadata)
+
+
+def import_address(name: str) -> int:
+    """Where a function is that native code calls."""
+    return print_address() if name == "tw_print" else threads.address(name)
 
 
 def print_address() -> int:
@@ -92,9 +99,6 @@ def print_address() -> int:
     from tilewright.targets.cpu.prints import print_address
 
     return print_address()
-
-
-IMPORTS = {"tw_poll": threads.poll_address, "tw_print": print_address}
 
 
 class ArgumentBlock:
@@ -115,6 +119,7 @@ class CpuBinary:
         self.library = library
         self.metadata = metadata
         self.entry = library.address(metadata["entry"])
+        self.waits = metadata["waits"]  # whether programs may wait for each other
         types = [parse_type(text) for _, text in metadata["params"]]
         self.slots = HEAD_SLOTS + SLOTS * len(types)
         self.layout = "<6q" + "".join(map(slot_format, types))
@@ -143,7 +148,7 @@ class CpuBinary:
             self.pack(
                 memory, 8 * STATE_WORDS, block.state, x, y, z, counters, 0, *self.rounded(values)
             )
-        chunk = -(-total // (team * CHUNKS_PER_THREAD))
+        chunk = -1 if self.waits else -(-total // (team * CHUNKS_PER_THREAD))
         if threads.parallel(self.entry, block.args, total, chunk, team if total > 1 else 1):
             raise self.fault(block)
         self.free.append(block)
@@ -173,7 +178,25 @@ class CpuBinary:
                 f"{self.metadata['name']}: device_assert failed at {loc}: program {program}: "
                 f"{site.get('message') or 'the condition does not hold'}\n{excerpt(loc)}"
             )
+        if site["kind"] == "wait":
+            return DeadlockError(self.deadlock_message(words, program, loc))
         return OutOfBoundsError(self.bounds_message(words, site, program, loc))
+
+    def deadlock_message(self, words: Any, program: tuple[int, int, int], loc: Loc) -> str:
+        name, running, unstarted = self.metadata["name"], words[OUTSIDE], words[ADDRESS]
+        x, y, z = words[STATE_WORDS + 1 :][:3]
+        if unstarted < 0:  # one thread, which runs them in order
+            unstarted = x * y * z - 1 - words[PROGRAM]
+        said = f"{name}: program {program} waits at {loc} for what no program will write"
+        if unstarted:
+            said += (
+                f": this kernel needs all {x * y * z} programs to run at once, and the CPU runs "
+                f"{running} at a time, {unstarted} have not started; launch at most {running}, "
+                f"or run with more threads (the setting threads, up to {threads.MOST_TOGETHER})"
+            )
+        elif running > 1:
+            said += f": so do all {running} programs that have not ended"
+        return f"{said}\n{excerpt(loc)}"
 
     def bounds_message(
         self, words: Any, site: dict[str, Any], program: tuple[int, int, int], loc: Loc

@@ -10,7 +10,7 @@ from tilewright.errors import UnsupportedError
 from tilewright.ir import types as t
 from tilewright.ir.inst import Block, Inst, Kernel, Value
 from tilewright.ir.types import Type
-from tilewright.targets.cpu import control, prints, products, sources, wholes
+from tilewright.targets.cpu import control, prints, products, sources, turned, wholes
 from tilewright.targets.cpu.atomics import atomic
 from tilewright.targets.cpu.clip import fill_tail
 from tilewright.targets.cpu.counters import WORDS, Counters
@@ -38,6 +38,7 @@ class Lowered:
     sites: list[dict]
     param_count: int
     imports: tuple[str, ...]
+    waits: bool  # whether programs may wait for each other
 
 
 @dataclass(eq=False, slots=True)
@@ -51,8 +52,11 @@ class Lowering:
     nests: NestWriter
     plan: Plan
     scratch: int = 0  # bytes
-    imports: dict[str, None] = field(default_factory=dict)
+    imports: dict[str, str] = field(default_factory=dict)  # functions and how they are declared
     packed: dict[Inst, products.Packed] = field(default_factory=dict)
+    copies: dict[str, str] = field(default_factory=dict)  # by buffer: memory of a turned copy
+    standing: str = ""  # of `spins`: what a waiting program keeps for itself
+    waits: bool = False  # whether a loop reads memory until another program has written it
 
     # --- buffers
 
@@ -111,10 +115,34 @@ class Lowering:
                 for anchor in item.anchors:
                     if anchor.kind == "pack":
                         products.packing(self, anchor)
-                self.nests.write(item, self.complete(scheduler, item.anchors))
+                self.nest(item, self.complete(scheduler, item.anchors))
             else:
                 self.complete(scheduler, [item], everything=True)
                 self.solo(item)
+        if self.memory.moves is not None and any(i.op.effect == "write" for i in insts):
+            self.memory.count_move()
+
+    def nest(self, nest: Nest, read_buffers: list[Buffer]) -> None:
+        """Write a nest, and turn the matrices that it reads or writes column by column."""
+        e = self.e
+        kept = [e.buffers[a.value] for a in nest.anchors if turned.kept_sideways(a, nest.axis)]
+        for buffer in kept:
+            copy = Buffer(self.turned_scratch(buffer), turned.turned_type(buffer))
+            self.nests.sideways[buffer.name] = copy
+        names = turned.turn_for(self, nest)
+        self.nests.write(nest, read_buffers)
+        for buffer in kept:
+            copy = self.nests.sideways.pop(buffer.name)
+            turned.turn(self, copy, buffer.name)
+        for name in names:
+            del e.turned[name]
+
+    def turned_scratch(self, buffer: Buffer) -> str:
+        """Scratch memory for the transposed copy of a buffer, always the same."""
+        if buffer.name not in self.copies:
+            size = buffer.type.size * buffer.type.dtype.bytes
+            self.copies[buffer.name] = self.new_scratch(size)
+        return self.copies[buffer.name]
 
     def complete(
         self, scheduler: Scheduler, anchors: list[Anchor], everything: bool = False
@@ -213,8 +241,9 @@ def lower(
     lowering.block(kernel.body)
     loop.close()
     return Lowered(
-        module_text(lowering), ENTRY, memory.sites, len(kernel.params), tuple(lowering.imports)
-    )
+        module_text(lowering), ENTRY, memory.sites, len(kernel.params), tuple(lowering.imports),
+        lowering.waits,
+    )  # fmt: skip
 
 
 def bind_params(lowering: Lowering) -> None:
@@ -272,7 +301,7 @@ def module_text(lowering: Lowering) -> str:
     else:
         scratch = f"  %scratch = alloca [{size} x i8], align 64"
     for name in lowering.imports:
-        w.declare(f"declare i64 @{name}(ptr)")
+        w.declare(f"declare {lowering.imports[name]}")
     flops_word = str(WORDS * len(lowering.memory.sites))
     text = "\n".join(
         [

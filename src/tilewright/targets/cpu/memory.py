@@ -104,13 +104,15 @@ class Memory:
     checked: set[tuple] = field(default_factory=set)
     row_masks: dict[tuple, str] = field(default_factory=dict)  # access -> its mask as a limit
     fault_label: str = "leave"
+    moves: str | None = None  # in a loop that may wait: where changes of memory are counted
 
     # --- sites
 
     def site(self, inst: Inst) -> int:
         """The number of an access in the table of sites."""
         if inst not in self.numbers:
-            kind = inst.op.access.kind if inst.op.access else "assert"
+            other = "wait" if inst.op.name == "while" else "assert"
+            kind = inst.op.access.kind if inst.op.access else other
             dtype = t.int1
             param = -1
             if inst.op.access:
@@ -170,6 +172,20 @@ class Memory:
             if self.counters is not None and a.contiguous:
                 self.counters.row(inst, a, self.active(a.mask))
         return a
+
+    # --- changes, as loops that wait count them
+
+    def count_move(self, changed: Lane | None = None) -> None:
+        """Note a change of memory, if there was one."""
+        w = self.e.w
+        before, after = w.fresh(), w.fresh()
+        by = "1"
+        if changed is not None:
+            by = w.fresh()
+            w.write(f"{by} = zext i1 {changed.text} to i64")
+        w.write(f"{before} = load i64, ptr {self.moves}")
+        w.write(f"{after} = add i64 {before}, {by}")
+        w.write(f"store i64 {after}, ptr {self.moves}")
 
     # --- bounds
 

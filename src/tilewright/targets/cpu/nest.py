@@ -62,6 +62,7 @@ class NestWriter:
         self.b = e.b
         self.memory = memory
         self.vector_bytes = vector_bytes
+        self.sideways: dict[str, Buffer] = {}  # matrices that a nest keeps column by column
 
     def write(self, nest: Nest, read_buffers: Iterable[Buffer] = ()) -> None:
         """Write a nest; of these buffers it reads the elements at its own positions only."""
@@ -269,8 +270,16 @@ class NestWriter:
     def keep_chunk(self, anchor: Anchor, at: tuple[Index, ...]) -> None:
         e = self.e
         form = e.compute_inst(anchor.inst, at)
-        e.write_buffer(e.buffers[anchor.value], at, form)
+        self.write_kept(e.buffers[anchor.value], at, form)
         e.bind(anchor.value, at, Vector(e.lanes_of(form), self.w.at))
+
+    def write_kept(self, buffer: Buffer, at: tuple[Index, ...], form: Form) -> None:
+        """Put a chunk where it is kept, or into the turned copy that this nest writes instead."""
+        copy = self.sideways.get(buffer.name)
+        if copy is None:
+            self.e.write_buffer(buffer, at, form)
+        else:
+            self.e.write_buffer(copy, (at[1], at[0]), form)
 
     def hold_chunk(self, anchor: Anchor, at: tuple[Index, ...]) -> None:
         """A value put aside before what it is made of is written to."""

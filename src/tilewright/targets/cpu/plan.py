@@ -11,6 +11,7 @@ from tilewright.ir.inst import Block, Inst, Kernel, Value
 from tilewright.ir.types import Type
 from tilewright.passes.affine import Affine
 from tilewright.passes.facts import root_params, strides
+from tilewright.targets.cpu.follow import follow
 
 # Cheap to recompute: the index arithmetic that SIMD units do in a cycle.
 CHEAP = frozenset(
@@ -63,8 +64,9 @@ def is_reshuffle(inst: Inst) -> bool:
     return before != [n for n in inst.result.type.shape if n != 1]
 
 
-def is_unit_reshape(inst: Inst) -> bool:
-    return inst.op.name == "reshape" and not is_reshuffle(inst)
+def is_large(value: Value) -> bool:
+    """Whether a tile is a matrix with sides worth turning."""
+    return len(value.type.shape) == 2 and min(value.type.shape) >= 8
 
 
 class Plan:
@@ -85,6 +87,7 @@ class Plan:
         self.waves: dict[Inst, int] = {}
         self.count = 0
         self.scan_block(kernel.body)
+        self.staged = self.find_staged()
         for inst in reversed(list(kernel.walk())):
             self.decide(inst)
 
@@ -122,6 +125,30 @@ class Plan:
             own = 0
         self.cost[result] = own + sum(self.cost.get(x, 0) for x in inst.operands)
 
+    def find_staged(self) -> set[Value]:
+        """Loads of matrices whose rows in memory run across those of the store that reads them."""
+        out: set[Value] = set()
+        for store in self.kernel.walk():
+            if store.op.name != "store" or len(store.operands[0].type.shape) != 2:
+                continue
+            axis = self.contiguous(store.operands[0])
+            if axis is None:
+                continue
+            for value, dim in follow(store.operands[1], axis, ()):
+                if value.inst is None or value.inst.op.name != "load" or not is_large(value):
+                    continue
+                own = self.contiguous(value.inst.operands[0])
+                if own is not None and dim is not None and own != dim:
+                    out.add(value)
+        return out
+
+    def contiguous(self, pointer: Value) -> int | None:
+        """The dimension along which a tile of pointers steps from element to element."""
+        size = pointer.type.dtype.element_ty.bytes
+        steps = self.strides(pointer)
+        found = [d for d, s in enumerate(steps) if s == size and pointer.type.shape[d] > 1]
+        return found[0] if len(found) == 1 else None
+
     # --- which values are kept
 
     def decide(self, inst: Inst) -> None:
@@ -139,6 +166,8 @@ class Plan:
         if name in ("atomic_rmw", "atomic_cas") or (name == "load" and self.keep_loads):
             return True
         if any(is_reshuffle(u) or u.op.name in READ_WHOLE for u in users):
+            return True
+        if value in self.staged:
             return True
         if self.symbolic[value]:
             return False

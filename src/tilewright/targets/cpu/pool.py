@@ -5,8 +5,10 @@ from __future__ import annotations
 import string
 
 from tilewright.targets.cpu.stop import STOP_IR
+from tilewright.targets.cpu.waits import NUMBERS, POOL_WAITS_IR
 
-EXPORTS = ("tw_parallel", "tw_poll", "tw_raise", "tw_reset")
+KERNEL_EXPORTS = ("tw_poll", "tw_wait", "tw_go_on")  # what kernels call
+EXPORTS = ("tw_parallel", "tw_raise", "tw_reset", *KERNEL_EXPORTS)
 
 # The number of Linux's futex system call, and a pause as declared and as called.
 FUTEX_CALL = {"x86_64": 202, "aarch64": 98}
@@ -22,6 +24,7 @@ _PAUSES = {
 # the job's seats (generation << 32 | seats left).
 _POOL = """
 @tw_busy = internal global i32 0, align 64
+@tw_holder = internal global i64 0
 @tw_main = internal global i64 0
 @tw_workers = internal global i64 0
 @tw_job = internal global [5 x i64] zeroinitializer, align 64
@@ -244,10 +247,6 @@ done:
 ; until all chunks are done: spin for 100 us, yield for 5 ms, then sleep 100 us at a time
 define internal void @wait(ptr %state, i64 %chunks) nounwind {
 entry:
-  %nap = alloca [2 x i64], align 8
-  store i64 0, ptr %nap, align 8
-  %ns = getelementptr i64, ptr %nap, i64 1
-  store i64 100000, ptr %ns, align 8
   %d0 = load atomic i64, ptr @tw_done acquire, align 8
   %all0 = icmp eq i64 %d0, %chunks
   br i1 %all0, label %done, label %begin
@@ -274,9 +273,19 @@ yield:
   %r0 = call i32 @sched_yield()
   br label %look
 sleep:
-  %r1 = call i32 @nanosleep(ptr %nap, ptr null)
+  call void @doze()
   br label %look
 done:
+  ret void
+}
+
+; 100 us of sleep
+define internal void @doze() nounwind {
+  %nap = alloca [2 x i64], align 8
+  store i64 0, ptr %nap, align 8
+  %ns = getelementptr i64, ptr %nap, i64 1
+  store i64 100000, ptr %ns, align 8
+  %r = call i32 @nanosleep(ptr %nap, ptr null)
   ret void
 }
 
@@ -298,6 +307,7 @@ run:
 }
 
 ; run fn(begin, end, args) over [0, total) by at most `threads` threads; the result is the status
+; a negative wish: programs may wait for each other, so one at a time, and not without the pool
 define i64 @tw_parallel(ptr %fn, ptr %args, i64 %total, i64 %wish, i64 %threads) nounwind {
   %state = load ptr, ptr %args, align 8
   %self = call i64 @pthread_self()
@@ -312,6 +322,10 @@ define i64 @tw_parallel(ptr %fn, ptr %args, i64 %total, i64 %wish, i64 %threads)
   store i64 %owner, ptr %s1, align 8
   store i64 %later, ptr %s2, align 8
   store ptr null, ptr %s3, align 8
+  %s6 = getelementptr i64, ptr %state, i64 6
+  %s7 = getelementptr i64, ptr %state, i64 7
+  store atomic i64 0, ptr %s6 monotonic, align 8
+  store i64 0, ptr %s7, align 8
   %any = icmp sgt i64 %total, 0
   br i1 %any, label %size, label %finish
 size:
@@ -328,12 +342,28 @@ size:
 enter:
   %x = cmpxchg ptr @tw_busy, i32 0, i32 1 acquire monotonic
   %free = extractvalue { i32, i1 } %x, 1
-  br i1 %free, label %share, label %inline
+  br i1 %free, label %share, label %taken
+taken:
+  %waits = icmp slt i64 %wish, 0
+  %holder = load atomic i64, ptr @tw_holder monotonic, align 8
+  %another = icmp ne i64 %holder, %self
+  %queue = and i1 %waits, %another
+  br i1 %queue, label %turn, label %inline
+turn:
+  %stop0 = call i64 @tw_poll(ptr %state)
+  %go0 = icmp eq i64 %stop0, 0
+  br i1 %go0, label %nap, label %finish
+nap:
+  call void @doze()
+  br label %enter
 inline:
   call void @inline(ptr %fn, ptr %args, ptr %state, i64 %total, i64 %chunk)
   br label %finish
 share:
+  store atomic i64 %self, ptr @tw_holder monotonic, align 8
+  store i64 1, ptr %s7, align 8
   call void @share(ptr %fn, ptr %args, ptr %state, i64 %total, i64 %chunk, i64 %chunks, i64 %team)
+  store atomic i64 0, ptr @tw_holder monotonic, align 8
   store atomic i32 0, ptr @tw_busy release, align 4
   br label %finish
 finish:
@@ -351,6 +381,7 @@ define void @tw_reset(i64 %main) nounwind {
   store i32 0, ptr @tw_asleep, align 4
   store i64 0, ptr @tw_seats, align 8
   store i32 0, ptr @tw_busy, align 4
+  store i32 0, ptr @tw_helping, align 4
   ret void
 }
 """
@@ -359,6 +390,6 @@ define void @tw_reset(i64 %main) nounwind {
 def pool_ir(arch: str) -> str:
     """The pool for Linux on `arch`, one of `FUTEX_CALL`; any processor of that kind can run it."""
     declared, pause = _PAUSES[arch]
-    return STOP_IR + string.Template(_POOL).substitute(
-        futex=FUTEX_CALL[arch], pause=pause, pause_declared=declared
+    return STOP_IR + string.Template(_POOL + POOL_WAITS_IR).substitute(
+        NUMBERS, futex=FUTEX_CALL[arch], pause=pause, pause_declared=declared
     )

@@ -29,7 +29,7 @@ POINTER = t.pointer_to(t.int64)
 def write_print(x: Lowering, inst: Inst) -> None:
     """Hand the addresses of the values, and what they are, to `tw_print`."""
     e, w = x.e, x.e.w
-    x.imports.setdefault(PRINT)
+    x.imports[PRINT] = f"i64 @{PRINT}(ptr)"
     text = constant_text(x, inst)
     record = w.alloca("i64", HEAD + len(inst.operands))
     addresses = [held(x, value) for value in inst.operands]

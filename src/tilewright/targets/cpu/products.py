@@ -69,24 +69,35 @@ class Packed:
         for i, stride in zip(at, steps, strict=True):
             offset = plus(e, offset, times(e, i.base, stride))
             step = stride if i.vector else step
-        self.write(e, base, offset, form, step)
+        self.write(e, base, offset, self.lanes(e, form), step)
 
-    def write(self, e: Evaluator, base: str, offset: Lane, form: Form, step: int) -> None:
-        g = self.gemm
-        lane = e.b.splat(e.b.cast(e.lanes_of(form), g.operand), e.row.width)
-        address = Lane(base, t.pointer_to(g.operand))
+    def lanes(self, e: Evaluator, form: Form) -> Lane:
+        """A chunk in the dtype that is multiplied."""
+        return e.b.splat(e.b.cast(e.lanes_of(form), self.gemm.operand), e.row.width)
+
+    def write(self, e: Evaluator, base: str, offset: Lane, lane: Lane, step: int) -> None:
+        address = Lane(base, t.pointer_to(self.gemm.operand))
         if offset.known != 0:
             address = e.b.offset(address, offset)
         e.write_memory(address, lane, step)
 
     def pack_b(self, e: Evaluator, at: tuple[Index, ...], form: Form) -> None:
         """One chunk of the right operand, in panels of columns."""
+        lane, width = self.lanes(e, form), self.gemm.panel.width
+        if not at[-1].vector or lane.width <= width:
+            self.pack_columns(e, at, lane)
+            return
+        for i in range(0, lane.width, width):
+            n = Index(plus(e, at[-1].base, e.const(i)), at[-1].depth, vector=True)
+            self.pack_columns(e, (*at[:-1], n), e.b.slice(lane, i, width))
+
+    def pack_columns(self, e: Evaluator, at: tuple[Index, ...], lane: Lane) -> None:
+        """Elements of one panel of the right operand."""
         g, b = self.gemm, e.b
         width, group = g.panel.width, g.panel.k_group
         k, n = at[-2], at[-1]
-        batch = (
-            times(e, at[0].base, self.b_bytes // g.operand.bytes) if len(at) == 3 else e.const(0)
-        )
+        matrix = self.b_bytes // g.operand.bytes
+        batch = times(e, at[0].base, matrix) if len(at) == 3 else e.const(0)
         panel = (
             b.bit_and(n.base, e.const(-width))
             if n.base.known is None
@@ -101,21 +112,21 @@ class Packed:
         offset = plus(e, offset, times(e, column, group))
         if group == 1:
             offset = plus(e, offset, times(e, k.base, width))
-            self.write(e, self.b, offset, form, 1 if n.vector else width)
+            step = 1 if n.vector else width if k.vector else matrix
+            self.write(e, self.b, offset, lane, step)
             return
         if k.vector:
-            self.scatter_rows(e, offset, k, form)
+            self.scatter_rows(e, offset, k, lane)
             return
         row = b.bit_and(k.base, e.const(-group))
         rest = b.bit_and(k.base, e.const(group - 1))
         offset = plus(e, plus(e, offset, times(e, row, width)), rest)
-        self.write(e, self.b, offset, form, group)
+        self.write(e, self.b, offset, lane, group if n.vector else matrix)
 
-    def scatter_rows(self, e: Evaluator, offset: Lane, k: Index, form: Form) -> None:
+    def scatter_rows(self, e: Evaluator, offset: Lane, k: Index, lane: Lane) -> None:
         """Lanes along k where rows of a column stand in groups side by side."""
         g = self.gemm
         width, group = g.panel.width, g.panel.k_group
-        lane = e.b.splat(e.b.cast(e.lanes_of(form), g.operand), e.row.width)
         start = plus(e, offset, times(e, k.base, width))
         for i in range(lane.width):
             place = plus(e, start, e.const(i // group * group * width + i % group))

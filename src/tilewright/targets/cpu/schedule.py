@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tilewright.ir.inst import Block, Inst, Value
-from tilewright.targets.cpu.plan import CONTROL, WHOLE, Plan, is_reshuffle, is_unit_reshape
+from tilewright.targets.cpu.follow import follow
+from tilewright.targets.cpu.plan import CONTROL, MOVES, WHOLE, Plan
 from tilewright.targets.cpu.sources import Source, find_source
 
 # What runs at its place: readers wait for it, they do not evaluate it.
@@ -30,6 +31,16 @@ class Anchor:
     pack: Callable | None = None  # pack: how a chunk gets to its place
     source: Source | None = None  # pack: the matrix in memory that the operand is
     nest: Nest | None = None  # pack: its own nest, for a tile that is not all there
+
+    @property
+    def roots(self) -> tuple[Value, ...]:
+        """The values that are evaluated for it at its own positions."""
+        operands = self.inst.operands if self.inst is not None else ()
+        if self.kind == "keep":
+            return operands[2:] if self.inst.op.name == "load" else operands
+        if self.value is not None:
+            return (self.value,)
+        return operands[1:] if self.kind in ("store", "atomic") else operands
 
 
 @dataclass(eq=False, slots=True)
@@ -120,8 +131,9 @@ class Scheduler:
         if anchor.kind == "scalar" and anchor.inst.op.name == "load":
             out.loads.append((anchor.inst, True))
         seen: set[tuple[Value, bool]] = set()
+        same = anchor.kind != "keep" or anchor.inst.op.name not in MOVES
         for x in roots:
-            self.trace(x, True, out, seen)
+            self.trace(x, same, out, seen)
         return out
 
     def trace(self, value: Value, same: bool, out: Reads, seen: set[tuple[Value, bool]]) -> None:
@@ -141,11 +153,9 @@ class Scheduler:
                 out.whole.add(value)
                 return
             out.loads.append((inst, same))
-        if inst.op.name in ("broadcast", "permute") or is_unit_reshape(inst):
-            same = False
+        same = same and inst.op.name not in MOVES
         for x in inst.operands:
-            deeper = not is_reshuffle(inst) and same
-            self.trace(x, deeper, out, seen)
+            self.trace(x, same, out, seen)
 
     # --- placement
 
@@ -153,7 +163,7 @@ class Scheduler:
         reads = self.reads(anchor)
         solo = not anchor.shape or anchor.source is not None
         first = self.earliest(anchor, reads)
-        axis = self.axis(anchor, reads)
+        axis = self.axis(anchor)
         index = len(self.items)
         if not solo:
             for i in range(first, len(self.items)):
@@ -223,33 +233,35 @@ class Scheduler:
         p, q = x.operands[0], y.operands[0]
         return self.plan.apart(p, q) or (p is q and self.plan.distinct(p))
 
-    def axis(self, anchor: Anchor, reads: Reads) -> int:
+    def axis(self, anchor: Anchor) -> int:
         """The dimension along which most accesses are contiguous; the last one if in doubt."""
         rank = len(anchor.shape)
         if rank < 2:
             return 0
-        votes = [0.0] * rank
-        for pointer, weight in self.pointers(anchor, reads):
-            steps = self.plan.strides(pointer)
-            size = pointer.type.dtype.element_ty.bytes
-            if len(steps) != rank:
-                continue
-            for d in range(rank):
-                if steps[d] == size and anchor.shape[d] > 1:
-                    votes[d] += weight
-        votes[rank - 1] += 0.5 + len(reads.same)
+        votes = [self.votes(anchor, d) for d in range(rank)]
+        votes[rank - 1] += 0.5
         best = max(range(rank), key=lambda d: (votes[d], d))
         widest = max(range(rank), key=lambda d: (anchor.shape[d], d))
         return best if anchor.shape[best] >= 4 or votes[best] >= 2 else widest
 
-    def pointers(self, anchor: Anchor, reads: Reads) -> list[tuple[Value, float]]:
-        out = []
+    def votes(self, anchor: Anchor, axis: int) -> float:
+        """How much an anchor gains from lanes along an axis."""
+        plan = self.plan
+        if anchor.shape[axis] == 1:
+            return 0.0
+        votes = 0.0
         if anchor.kind in ("store", "atomic"):
-            out.append((anchor.inst.operands[0], 2.0))
-        for inst, same in reads.loads:
-            if inst.operands[0].type.shape == anchor.shape:
-                out.append((inst.operands[0], 2.0 if same else 1.5))
-        return out
+            votes += 2.0 * (plan.contiguous(anchor.inst.operands[0]) == axis)
+        if anchor.kind == "keep" and anchor.inst.op.name == "load":
+            votes += 2.0 * (plan.contiguous(anchor.inst.operands[0]) == axis)
+        for root in anchor.roots:
+            for value, dim in follow(root, axis, plan.kept):
+                last = len(value.type.shape) - 1
+                if value in plan.kept or value.inst is None:
+                    votes += dim == last
+                elif dim is not None:
+                    votes += 1.5 * (plan.contiguous(value.inst.operands[0]) == dim)
+        return votes
 
 
 def segments(block: Block) -> list[list[Inst] | Inst]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 # State words: 0 stop, 1 the thread that may ask for signals, 2 when it asks next (ns),
-# 3-5 the exception that a signal handler raised.
+# 3-5 the exception that a signal handler raised, 6 those that wait for each other (`waits.py`),
+# 7 whether the pool has the launch.
 STOP_IR = """
 declare i32 @clock_gettime(i32, ptr)
 declare i64 @pthread_self()

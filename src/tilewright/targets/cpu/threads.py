@@ -2,22 +2,23 @@
 
 The function is `void entry(i64 begin, i64 end, ptr args)`. Slot 0 of `args`, 8-byte slots all,
 points to the launch's state: `STATE_BYTES` of i64 words, first the stop word (zeroed by the
-launcher; a kernel that finds a fault stores `FAULT`), then five that belong to the pool.
+launcher; a kernel that finds a fault stores `FAULT`), then seven that belong to the pool.
 """
 
 from __future__ import annotations
 
 import ctypes
-import itertools
 import os
+import string
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
 
 from tilewright import config
 from tilewright.codegen import llvm
-from tilewright.targets.cpu.pool import EXPORTS, FUTEX_CALL, pool_ir
+from tilewright.targets.cpu.pool import EXPORTS, FUTEX_CALL, KERNEL_EXPORTS, pool_ir
 from tilewright.targets.cpu.stop import POLL_IR
+from tilewright.targets.cpu.waits import MOST_TOGETHER, NUMBERS, PYTHON_WAITS_IR
 
 STATE_BYTES = 64
 GO, FAULT, INTERRUPTED = 0, 1, 2
@@ -31,7 +32,6 @@ class NativePool:
     def __init__(self, object_bytes: bytes):
         library = llvm.Library.load(object_bytes, EXPORTS)
         self.library = library
-        self.poll_address = library.address("tw_poll")
         self.parallel_address = library.address("tw_parallel")
         self.raise_address = library.address("tw_raise")
         integers = [ctypes.c_int64] * 3
@@ -57,19 +57,35 @@ class PythonPool:
     """The same with Python's threads, for systems without the native pool."""
 
     def __init__(self, object_bytes: bytes):
-        self.library = llvm.Library.load(object_bytes, ["tw_poll"])
-        self.poll_address = self.library.address("tw_poll")
+        self.library = llvm.Library.load(object_bytes, KERNEL_EXPORTS)
+        self.counting = threading.Lock()
 
     def parallel(self, entry: int, args: int, total: int, chunk: int, threads: int) -> int:
+        if chunk < 0 and threads > 1:
+            threads = MOST_TOGETHER
         chunk = max(chunk, 1)
-        stop = ctypes.c_int64.from_address(ctypes.c_int64.from_address(args).value)
+        state = ctypes.c_int64.from_address(args).value
+        stop = ctypes.c_int64.from_address(state)
+        standing = ctypes.c_int64.from_address(state + 48)
+        programs = ctypes.c_int64.from_address(state + 56)
         run = _ENTRY(entry)
-        begins = itertools.count(0, chunk)
+        begins = range(0, total, chunk)
+        claims = iter(begins)
+        standing.value = 0
+        programs.value = len(begins) << 32
+
+        def claim() -> int | None:
+            with self.counting:
+                begin = next(claims, None)
+                if begin is not None:
+                    programs.value += 1 - (1 << 32)
+                return begin
 
         def work() -> None:
-            # next() of a count is atomic: each chunk is claimed once.
-            while stop.value == GO and (begin := next(begins)) < total:
+            while stop.value == GO and (begin := claim()) is not None:
                 run(begin, min(begin + chunk, total), args)
+                with self.counting:
+                    programs.value -= 1
 
         team = min(threads, -(-total // chunk))
         if team <= 1:
@@ -96,10 +112,15 @@ def is_native() -> bool:
     return sys.platform == "linux" and llvm.host_machine().arch in FUTEX_CALL
 
 
+def python_pool_ir() -> str:
+    """What kernels call where Python's threads are the pool."""
+    return POLL_IR + string.Template(PYTHON_WAITS_IR).substitute(NUMBERS)
+
+
 def compile_pool() -> bytes:
     """The object code that `start` takes, to be kept on disk."""
     machine = llvm.host_machine()
-    text = pool_ir(machine.arch) if is_native() else POLL_IR
+    text = pool_ir(machine.arch) if is_native() else python_pool_ir()
     return llvm.compile_object(text, machine).bytes
 
 
@@ -117,7 +138,8 @@ def parallel(entry: int, args: int, total: int, chunk: int, threads: int) -> int
     """Run `entry(begin, end, args)` over [0, total) by chunks; the result is the stop word.
 
     Once the stop word is set, no further chunk is run. With one thread, or while another launch
-    has the pool, everything runs in this thread.
+    has the pool, everything runs in this thread. A `chunk` of -1 says that programs may wait for
+    each other: they run one at a time in as many threads as that takes, and wait for the pool.
 
     Raises:
         KeyboardInterrupt: or what else a Python signal handler raised meanwhile.
@@ -125,9 +147,9 @@ def parallel(entry: int, args: int, total: int, chunk: int, threads: int) -> int
     return (_pool or start()).parallel(entry, args, total, chunk, threads)
 
 
-def poll_address() -> int:
-    """Where `i64 tw_poll(ptr state)` is: the stop word, for kernels' own long loops."""
-    return (_pool or start()).poll_address
+def address(name: str) -> int:
+    """Where one of `KERNEL_EXPORTS` is."""
+    return (_pool or start()).library.address(name)
 
 
 def default_threads() -> int:

@@ -69,9 +69,7 @@ def for_loop(x: Lowering, inst: Inst) -> list[Tile]:
     carried = tiles_of(phis, starts)
     x.bind([body.params[0]], [uniform(counter, x.layout(body.params[0]))])
     x.bind(params, carried)
-    ends = [
-        x.in_layout(t, s.layout) for t, s in zip(x.block(body), starts, strict=True)
-    ]
+    ends = [x.in_layout(t, s.layout) for t, s in zip(x.block(body), starts, strict=True)]
     following = e.b.add(counter, step)
     last = w.here
     w.branch(head)

@@ -270,14 +270,11 @@ class Emitter:
         if number > 1:
             kind = f"<{number} x {kind}>"
         pointer = self.w.value(f"inttoptr {address.typed} to ptr addrspace(3)")
-        name = self.w.value(
-            f"load {kind}, ptr addrspace(3) {pointer}, align {word.bytes * count}"
-        )
+        name = self.w.value(f"load {kind}, ptr addrspace(3) {pointer}, align {word.bytes * count}")
         if number == 1:
             return self.unpack(Lane(name, chunk), word.bits)
         chunks = [
-            self.b.value(f"extractelement {kind} {name}, i32 {k}", chunk, 1)
-            for k in range(number)
+            self.b.value(f"extractelement {kind} {name}, i32 {k}", chunk, 1) for k in range(number)
         ]
         return [x for c in chunks for x in self.unpack(c, word.bits)]
 

@@ -65,9 +65,7 @@ def through_shared(e: Emitter, values: list[Lane], step: Exchange) -> list[Lane]
     base = e.memory.take(step.size)
     out: list[Lane | None] = [None] * step.load.registers
     wait = e.warp_barrier if step.in_warp else e.barrier
-    for number, (stores, loads) in enumerate(
-        zip(step.store.passes, step.load.passes, strict=True)
-    ):
+    for number, (stores, loads) in enumerate(zip(step.store.passes, step.load.passes, strict=True)):
         if number:
             wait()
         idle = step.store.idle_lane | step.store.idle_warp << LANE_BITS

@@ -223,10 +223,12 @@ class CudaBinary:
         )
         start, _, high = values[position : position + SLOTS]
         size = site["bytes"]
+        element, elements = (address - start) // size, max(0, high - start) // size
+        if 0 <= element < elements:  # only the end of a vector lies outside
+            element = elements
         return out_of_bounds_message(
-            self.name, site["kind"], name, loc, program,
-            (address - start) // size, max(0, high - start) // size, 1,
-        )  # fmt: skip
+            self.name, site["kind"], name, loc, program, element, elements, 1
+        )
 
     # --- what reports ask
 

@@ -9,6 +9,7 @@ from tilewright.codegen.literals import Lane
 from tilewright.errors import UnsupportedError
 from tilewright.ir import types as t
 from tilewright.ir.inst import Block, Inst, Kernel, Value
+from tilewright.ir.rewrite import count_uses
 from tilewright.targets.cuda import assign, control, rules
 from tilewright.targets.cuda.arch import Arch
 from tilewright.targets.cuda.emitter import SHARED, Emitter
@@ -36,11 +37,12 @@ class Lowering:
     """The state while one kernel is lowered."""
 
     def __init__(self, kernel: Kernel, arch: Arch, num_warps: int, bounds: bool):
-        self.kernel = kernel
         self.arch = arch
         self.e = Emitter(arch, num_warps)
         self.assigned = assign.assign(kernel, arch, num_warps)
-        self.memory = Memory(self.e, kernel, self.assigned, bounds)
+        self.kernel = kernel = self.assigned.kernel
+        self.memory = Memory(self.e, kernel, bounds)
+        self.uses = count_uses(kernel)
         self.tiles: dict[Value, Tile] = {}
 
     # --- values
@@ -58,6 +60,13 @@ class Lowering:
 
     def scalar(self, value: Value) -> Lane:
         return self.tiles[value].lane
+
+    def access_layout(self, inst: Inst) -> Layout:
+        """The layout in which an instruction goes to memory."""
+        return self.assigned.site_layout(inst)
+
+    def is_used(self, value: Value) -> bool:
+        return self.uses[value] > 0
 
     def bind(self, values: Sequence[Value], tiles: Sequence[Tile]) -> None:
         self.tiles.update(zip(values, tiles, strict=True))
@@ -98,7 +107,7 @@ def lower(
     """
     x = Lowering(kernel, arch, num_warps, bounds)
     params = bind_params(x)
-    x.block(kernel.body)
+    x.block(x.kernel.body)
     facts = f'"nvvm.maxntid"="{32 * num_warps}"'
     if max_registers:
         facts += f' "nvvm.maxnreg"="{max_registers}"'

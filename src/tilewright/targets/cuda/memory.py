@@ -13,7 +13,6 @@ from tilewright.ir.inst import Inst, Kernel, Value
 from tilewright.ir.types import DType
 from tilewright.passes.facts import root_params, strides
 from tilewright.targets.cuda.emitter import Emitter
-from tilewright.targets.cuda.layout import Layout
 from tilewright.targets.cuda.tiles import Tile, tile, uniform
 
 if TYPE_CHECKING:
@@ -22,6 +21,11 @@ if TYPE_CHECKING:
 WIDEST = 16  # bytes of one access
 # The words of a fault: see targets/cuda/launch.py.
 SITE_SHIFT, LAUNCH_SHIFT = 48, 31
+# The first report stays: a later one would most often tell of its consequences.
+REPORT = (
+    "{ .reg .b64 old; .reg .pred first; @$3 ld.volatile.global.b64 old, [$0]; "
+    "setp.eq.and.b64 first, old, 0, $3; @first st.global.v2.b64 [$0], {$1, $2}; }"
+)
 EVICTION = {"evict_first": "L1::evict_first", "evict_last": "L1::evict_last"}
 CONSTRAINTS = {16: "h", 32: "r", 64: "l"}
 
@@ -109,26 +113,21 @@ class Memory:
             out.append(Place(anchor, known - start))
         return out
 
-    def vectors(self, places: Sequence[Place], registers: Sequence[int], size: int, width: int):
-        """The registers in vectors of up to `width` elements; equal places stand together.
+    def vectors(
+        self, accesses: Sequence[tuple[int, ...]], places: Sequence[Place], operands: Sequence[Tile]
+    ) -> tuple[list[Vector], dict[int, int]]:
+        """Each access once, and of each register the one that stands for it.
 
-        Gives (vectors, registers with the place of one in a vector).
+        Registers stand for each other where places and operands are the same.
         """
+        first: dict[tuple, tuple[int, ...]] = {}
         copies: dict[int, int] = {}
-        first: dict[tuple[str, int], int] = {}
-        for r in registers:
-            place = places[r]
-            copies[r] = first.setdefault((place.pointer.text, place.bytes), r)
-        vectors, done = [], set()
-        for (pointer, start), r in first.items():
-            if r in done:
-                continue
-            whole = [first.get((pointer, start + k * size)) for k in range(width)]
-            if None in whole or any(w in done for w in whole) or start % (width * size):
-                whole = [r]
-            done.update(whole)
-            vectors.append(Vector(tuple(whole), places[r]))
-        return vectors, copies
+        for registers in accesses:
+            place = places[registers[0]]
+            held = tuple(o.lanes[r].text for o in operands for r in registers)
+            found = first.setdefault((place.pointer.text, place.bytes, held), registers)
+            copies.update(zip(registers, found, strict=True))
+        return [Vector(rs, places[rs[0]]) for rs in first.values()], copies
 
     # --- bounds
 
@@ -163,7 +162,7 @@ class Memory:
         them might be outside.
         """
         param = self.param(inst)
-        if not self.bounds or param is None or all(m is not None and m.text == "false" for m in masks):
+        if not self.bounds or param is None:
             return list(masks)
         e, b, w = self.e, self.e.b, self.e.w
         spans: dict[str, list[Vector]] = {}
@@ -181,9 +180,9 @@ class Memory:
         w.branch_if(fine.text, go, slow)
         w.label(slow)
         checked, bad, where = [], None, None
-        for v, mask in zip(vectors, masks, strict=True):
+        for v, mask in reversed(list(zip(vectors, masks, strict=True))):
             ok = self.inside(param, v.place, size * len(v.registers))
-            checked.append(e.both(mask, ok))
+            checked.insert(0, e.both(mask, ok))
             wrong = e.both(mask, b.bit_not(ok))
             address = self.address(v.place)
             where = address if where is None else b.select(wrong, address, where)
@@ -219,7 +218,7 @@ class Memory:
         site = b.const(self.site(inst) + 1 << SITE_SHIFT, t.uint64)
         word = b.bit_or(b.bit_or(program, launch), site)
         e.w.write(
-            'call void asm sideeffect "@$3 st.global.v2.b64 [$0], {$1, $2};", "l,l,l,b,~{memory}"'
+            f'call void asm sideeffect "{REPORT}", "l,l,l,b,~{{memory}}"'
             f"(i64 %record, {word.typed}, {address.typed}, {bad.typed})"
         )
 
@@ -328,18 +327,15 @@ def stored_dtype(dtype: DType) -> DType:
 def load(x: Lowering, inst: Inst) -> Tile:
     """What the pointers point to."""
     m, e = x.memory, x.e
-    layout = x.layout(inst.result)
+    layout = x.access_layout(inst)
     pointer = x.tile(inst.operands[0], layout)
     mask = x.tile(inst.operands[1], layout) if len(inst.operands) > 1 else None
     other = x.tile(inst.operands[2], layout) if len(inst.operands) > 2 else None
     dtype = inst.result.type.dtype
     same = pointer.uniform and (mask is None or mask.uniform) and (other is None or other.uniform)
-    registers = [0] if same else range(layout.registers)
-    places = m.places(inst.operands[0], pointer)
-    width = x.assigned.vector(inst)
-    vectors, copies = m.vectors(places, registers, dtype.bytes, width)
-    if mask is not None and not (mask.uniform and same):
-        vectors, copies = split_masks(vectors, copies, mask, other)
+    accesses = [(0,)] if same else x.assigned.vectors(inst)
+    operands = [o for o in (mask, other) if o is not None]
+    vectors, copies = m.vectors(accesses, m.places(inst.operands[0], pointer), operands)
     masks = [mask.lanes[v.registers[0]] if mask is not None else None for v in vectors]
     masks = m.guard(inst, vectors, masks, dtype.bytes)
     lanes: list[Lane | None] = [None] * layout.registers
@@ -350,28 +346,14 @@ def load(x: Lowering, inst: Inst) -> Tile:
         for r, word in zip(v.registers, words, strict=True):
             lanes[r] = value_of(e, word, dtype)
     if same:
-        return uniform(lanes[0], layout)
-    for r in registers:
-        lanes[r] = lanes[copies[r]]
-    return tile(layout, lanes)
+        return uniform(lanes[0], x.layout(inst.result))
+    held = tile(layout, [lanes[copies[r]] for r in range(layout.registers)])
+    return x.in_layout(held, x.layout(inst.result))
 
 
 def value_of(e: Emitter, word: Lane, dtype: DType) -> Lane:
     """A loaded word as a value; any byte that is not 0 is a true boolean."""
     return e.b.ne(word, e.b.const(0, t.uint8)) if dtype is t.int1 else e.from_word(word, dtype)
-
-
-def split_masks(vectors, copies: dict[int, int], mask: Tile, other: Tile | None):
-    """Registers with one place are loaded together only if their masks are the same."""
-    for r, first in copies.items():
-        alike = mask.lanes[r].text == mask.lanes[first].text
-        if alike and other is not None:
-            alike = other.lanes[r].text == other.lanes[first].text
-        if not alike:
-            place = next(v.place for v in vectors if first in v.registers)
-            vectors.append(Vector((r,), place))
-            copies[r] = r
-    return vectors, copies
 
 
 def store(x: Lowering, inst: Inst) -> None:
@@ -383,10 +365,9 @@ def store(x: Lowering, inst: Inst) -> None:
     mask = x.tile(inst.operands[2], layout) if len(inst.operands) > 2 else None
     dtype = value.dtype
     spare = layout.free_bits()[0]
-    registers = [r for r in range(layout.registers) if not r & spare]
+    accesses = [rs for rs in x.assigned.vectors(inst) if not any(r & spare for r in rs)]
     places = m.places(inst.operands[0], pointer)
-    vectors, copies = m.vectors(places, registers, dtype.bytes, x.assigned.vector(inst))
-    vectors = [*vectors, *(Vector((r,), places[r]) for r, c in copies.items() if r != c)]
+    vectors = [Vector(rs, places[rs[0]]) for rs in accesses]
     owner = e.owner(layout)
     masks = [
         e.both(owner, mask.lanes[v.registers[0]] if mask is not None else None) for v in vectors

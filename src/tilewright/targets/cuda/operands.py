@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.targets.cuda import f2
-from tilewright.targets.cuda.layout import Layout, log2, union
+from tilewright.targets.cuda.layout import LANE_BITS, Layout, log2, union
 
 
 def matrix_bits(shape: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
@@ -69,6 +69,28 @@ def mma_b(shape: Sequence[int], bits: int, warps_m: int, warps_n: int = 1) -> La
     lane = cut(inner, pack, 2) + cut(columns, 0, 3)
     register = cut(inner, 0, pack) + inner + columns + batch
     return Layout(tuple(shape), tuple(register), tuple(lane), tuple(warp))
+
+
+def fma_accumulator(shape: Sequence[int], num_warps: int) -> Layout:
+    """The result of a product without tensor cores: a square of 4 x 4 elements a thread first."""
+    rows, columns, batch = matrix_bits(shape)
+    square = columns[:2] + rows[:2]
+    rest = columns[2:5] + rows[2:4]
+    rest += [b for b in rows + columns + batch if b not in square + rest]
+    threads = LANE_BITS + log2(num_warps)
+    spare = max(0, len(square + rest) - threads)
+    register, order = square[:spare], square[spare:] + rest
+    lane, warp = cut(order, 0, LANE_BITS), cut(order, 0, log2(num_warps))
+    return Layout(tuple(shape), (*register, *order), tuple(lane), tuple(warp))
+
+
+@dataclass(frozen=True)
+class DotLayouts:
+    """What a dot wants its operands in (None: as they come) and gives its result in."""
+
+    x: Layout | None
+    y: Layout | None
+    result: Layout
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,8 @@ def is_plain(layout: Layout) -> bool:
 def in_order(layout: Layout, axis: int) -> bool:
     """Whether along an axis registers hold the lowest bits, then lanes, then warps."""
     parts = layout.along(axis)
-    bits = [c for part in (parts.register, parts.lane, parts.warp) for c in sorted(filter(None, part))]
+    each = (parts.register, parts.lane, parts.warp)
+    bits = [c for part in each for c in sorted(filter(None, part))]
     return bits == sorted(bits)
 
 
@@ -112,9 +113,7 @@ class Reduction:
         kept = dict(enumerate(groups))
         for bit in bits:
             one = 1 << bit
-            kept = {
-                r: self.combine(g, kept[r | one]) for r, g in kept.items() if not r & one
-            }
+            kept = {r: self.combine(g, kept[r | one]) for r, g in kept.items() if not r & one}
         return [kept[r] for r in sorted(kept)]
 
     def in_warp(self, group: Group) -> Group:

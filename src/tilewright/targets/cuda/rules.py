@@ -1,13 +1,12 @@
-"""How each op is written, apart from control flow: elementwise ops, and those that move elements."""
+"""How each op is written, control flow apart: computing, and moving elements."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from tilewright.codegen.literals import Lane
-from tilewright.ir import types as t
 from tilewright.ir.inst import Inst
-from tilewright.targets.cuda import dots, memory, messages, reduce, scan, sort, wholes
+from tilewright.targets.cuda import atomics, dots, memory, messages, reduce, scan, sort, wholes
 from tilewright.targets.cuda.tiles import Tile, tile, uniform
 
 if TYPE_CHECKING:
@@ -136,8 +135,8 @@ RULES = {
     "barrier": barrier,
     "load": memory.load,
     "store": memory.store,
-    "atomic_rmw": memory.atomic_rmw,
-    "atomic_cas": memory.atomic_cas,
+    "atomic_rmw": atomics.atomic_rmw,
+    "atomic_cas": atomics.atomic_cas,
     "reduce": reduce.reduce,
     "scan": scan.scan,
     "sort": sort.sort,

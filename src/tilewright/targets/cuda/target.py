@@ -1,0 +1,140 @@
+"""NVIDIA GPUs as a target: lowering, PTX, machine code by the driver's assembler, loading."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.codegen import llvm
+from tilewright.errors import LaunchError, UnsupportedError
+from tilewright.ir.inst import Kernel
+from tilewright.passes import pipeline
+from tilewright.targets.cuda import arch as arches
+from tilewright.targets.cuda import driver
+from tilewright.targets.cuda.arch import Arch
+from tilewright.targets.cuda.launch import CudaBinary
+from tilewright.targets.cuda.lower import lower
+
+NUM_WARPS = 4
+MOST_WARPS = 32
+# Explicit code gains nothing from LLVM's optimizer; instruction selection is left its own passes.
+PASSES, CODEGEN_LEVEL = "O0", 3
+HEADER = re.compile(r"^; arch (\S+)")
+
+
+@dataclass(frozen=True, slots=True)
+class CudaCode:
+    """LLVM IR of a kernel, and what launches and reports must know about it."""
+
+    text: str
+    metadata: dict[str, Any]
+
+
+class CudaTarget:
+    """Native code on NVIDIA GPUs; for another architecture than the device's, one may be named."""
+
+    name = "cuda"
+    devices = "cuda"
+    facts = frozenset({"one", "divisible"})
+    options = frozenset({"num_warps", "num_stages", "maxnreg", "debug"})
+    passes = pipeline.STANDARD
+
+    def __init__(self, named: str = ""):
+        self.named = named
+
+    def arch(self) -> str:
+        """What code is made for, as in "sm_80"."""
+        return self.machine().name
+
+    def machine(self) -> Arch:
+        """The architecture that was named, or that of the current device."""
+        if self.named:
+            return arches.find(self.named)
+        device, _ = driver.current_stream()
+        return arches.of_capability(driver.driver().device(device).capability)
+
+    def identity(self) -> str:
+        arch = self.machine()
+        version = "" if self.named else f" driver {driver.driver().version}"
+        return f"{arch.name} ptx{arch.ptx} LLVM {llvm.llvm_version()}{version}"
+
+    def lower(self, kernel: Kernel, *, bounds: bool, counters: bool) -> CudaCode:
+        """The kernel as LLVM IR; `kernel.meta["options"]` holds the options of the launch.
+
+        Raises:
+            UnsupportedError: for counters, which only native code on the CPU keeps.
+        """
+        if counters:
+            raise UnsupportedError("the CUDA target counts no accesses; run on the CPU for that")
+        options = kernel.meta.get("options", {})
+        arch = self.machine()
+        lowered = lower(
+            kernel, arch, num_warps=warps_of(options), bounds=bounds,
+            max_registers=options.get("maxnreg") or 0,
+        )  # fmt: skip
+        metadata = {
+            "name": kernel.name,
+            "entry": lowered.entry,
+            "arch": arch.name,
+            "params": [[p.name, str(p.type)] for p in kernel.params],
+            "sites": list(lowered.sites),
+            "asserts": any(s["kind"] == "assert" for s in lowered.sites),
+            "num_warps": lowered.num_warps,
+            "num_stages": options.get("num_stages") or 0,
+            "shared": lowered.shared,
+        }
+        text = f"; arch {arch.name}\n{lowered.text}"
+        return CudaCode(text, json.loads(json.dumps(metadata)))
+
+    def assemble(self, text: str) -> bytes:
+        """Machine code by the driver's assembler; PTX where there is no driver."""
+        ptx = self.assembly(text).encode()
+        if self.named or not driver.is_available():
+            return ptx
+        found = driver.driver()
+        found.use(driver.current_stream()[0])
+        image, _ = found.link(ptx)
+        return image
+
+    def assembly(self, text: str) -> str:
+        """The PTX of a lowered kernel."""
+        machine = arch_of(text).machine
+        return llvm.emit_assembly(text, machine, passes=PASSES, codegen_level=CODEGEN_LEVEL)
+
+    def load(self, object_bytes: bytes, metadata: dict[str, Any]) -> CudaBinary:
+        return CudaBinary(object_bytes, metadata)
+
+
+def arch_of(text: str) -> Arch:
+    """The architecture that LLVM IR was written for, as its first line says."""
+    return arches.find(HEADER.match(text)[1])
+
+
+def warps_of(options: dict[str, Any]) -> int:
+    """The number of warps of a program.
+
+    Raises:
+        LaunchError: unless it is a power of two that a program can have.
+    """
+    count = options.get("num_warps") or NUM_WARPS
+    if not isinstance(count, int) or count & count - 1 or not 1 <= count <= MOST_WARPS:
+        raise LaunchError(f"num_warps must be 1, 2, 4, 8, 16 or 32, got {count!r}")
+    return count
+
+
+def ptx_for(kernel: Kernel, arch: str, num_warps: int = NUM_WARPS, bounds: bool = True) -> str:
+    """The PTX of a kernel that has been through the passes, for an architecture by name.
+
+    Needs no GPU and no driver.
+    """
+    kernel = Kernel(
+        kernel.name, kernel.params, kernel.body, kernel.loc,
+        {**kernel.meta, "options": {"num_warps": num_warps}},
+    )  # fmt: skip
+    target = CudaTarget(arch)
+    return target.assembly(target.lower(kernel, bounds=bounds, counters=False).text)
+
+
+CUDA = CudaTarget()

@@ -1,0 +1,408 @@
+"""Run the code that is made for GPUs on the CPU, thread by thread, so that tests need no GPU.
+
+The LLVM IR of a kernel is rewritten: what only a GPU has becomes a call. Every thread of a program
+is a coroutine (`swapcontext` of the C library) that gives way wherever threads wait for each other
+or exchange values; all must do so at the same places.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.codegen import llvm
+from tilewright.errors import LaunchError
+from tilewright.ir.inst import Kernel
+from tilewright.targets.cuda import launch as cuda_launch
+from tilewright.targets.cuda.arch import find
+from tilewright.targets.cuda.launch import CONFIG_BYTES, CudaBinary
+from tilewright.targets.cuda.target import CudaTarget
+
+STACK_BYTES = 256 << 10
+CONTEXT_BYTES = 8 << 10  # of a ucontext_t, more than any has
+LINK, STACK_POINTER, STACK_SIZE = 8, 16, 32  # offsets in a ucontext_t, on x86-64 and aarch64
+SHARED_BYTES = 256 << 10
+MAP_32BIT = 0x40
+MOST_ROUNDS = 200_000
+# Words of a thread's state: numbers of thread and program, the grid, the kind of the last wait.
+TID, CTAID, NCTAID, WAIT, ROUND, DONE, MAIN, OWN, SLOTS, ARGS = 0, 1, 4, 7, 8, 9, 10, 11, 12, 13
+WORDS = 16
+
+RUNTIME = """
+declare i32 @swapcontext(ptr, ptr)
+define internal i32 @sim_word(ptr %s, i32 %k) {
+  %p = getelementptr i64, ptr %s, i32 %k
+  %v = load volatile i64, ptr %p
+  %w = trunc i64 %v to i32
+  ret i32 %w
+}
+define internal void @sim_wait(ptr %s, i64 %kind) noinline {
+  %p = getelementptr i64, ptr %s, i32 7
+  store volatile i64 %kind, ptr %p
+  %r = getelementptr i64, ptr %s, i32 8
+  %n = load volatile i64, ptr %r
+  %m = add i64 %n, 1
+  store volatile i64 %m, ptr %r
+  %a = getelementptr i64, ptr %s, i32 11
+  %own = load volatile ptr, ptr %a
+  %b = getelementptr i64, ptr %s, i32 10
+  %main = load volatile ptr, ptr %b
+  call i32 @swapcontext(ptr %own, ptr %main)
+  ret void
+}
+define internal ptr @sim_slot(ptr %s, i32 %thread, i64 %round) {
+  %a = getelementptr i64, ptr %s, i32 12
+  %slots = load volatile ptr, ptr %a
+  %odd = and i64 %round, 1
+  %far = shl i64 %odd, 10
+  %t = zext i32 %thread to i64
+  %i = add i64 %far, %t
+  %p = getelementptr [16 x i32], ptr %slots, i64 %i
+  ret ptr %p
+}
+define internal i32 @sim_shuffle(ptr %s, i32 %value, i32 %lane, i32 %clamp, i32 %kind) noinline {
+  %tid = call i32 @sim_word(ptr %s, i32 0)
+  %r = getelementptr i64, ptr %s, i32 8
+  %round = load volatile i64, ptr %r
+  %mine = call ptr @sim_slot(ptr %s, i32 %tid, i64 %round)
+  store volatile i32 %value, ptr %mine
+  %k = zext i32 %kind to i64
+  call void @sim_wait(ptr %s, i64 %k)
+  %own = and i32 %tid, 31
+  %isup = icmp eq i32 %kind, 3
+  %isxor = icmp eq i32 %kind, 4
+  %flip = xor i32 %own, %lane
+  %masked = and i32 %lane, 31
+  %high = lshr i32 %clamp, 8
+  %segment = and i32 %own, %high
+  %before = sub i32 %own, %lane
+  %fits = icmp sge i32 %before, %segment
+  %up = select i1 %fits, i32 %before, i32 %own
+  %one = select i1 %isxor, i32 %flip, i32 %masked
+  %from = select i1 %isup, i32 %up, i32 %one
+  %warp = and i32 %tid, -32
+  %who = or i32 %warp, %from
+  %theirs = call ptr @sim_slot(ptr %s, i32 %who, i64 %round)
+  %out = load volatile i32, ptr %theirs
+  ret i32 %out
+}
+define internal i16 @sim_bf16(float %x) {
+  %bits = bitcast float %x to i32
+  %nan = fcmp uno float %x, %x
+  %up = lshr i32 %bits, 16
+  %odd = and i32 %up, 1
+  %half = add i32 %odd, 32767
+  %sum = add i32 %bits, %half
+  %near = lshr i32 %sum, 16
+  %quiet = or i32 %up, 64
+  %out = select i1 %nan, i32 %quiet, i32 %near
+  %code = trunc i32 %out to i16
+  ret i16 %code
+}
+"""
+KINDS = {"idx": 2, "up": 3, "bfly": 4}
+SREG = re.compile(r"call (?:range\([^)]*\) )?i32 @llvm\.nvvm\.read\.ptx\.sreg\.(\w+)\.([xyz])\(\)")
+SHUFFLE = re.compile(r"call i32 @llvm\.nvvm\.shfl\.sync\.(\w+)\.i32\(i32 -1, (.*)\)")
+ASM = re.compile(r'call (.+?) asm sideeffect "([^"]*)", "([^"]*)"\((.*)\)$')
+ACCESS = re.compile(
+    r"(?:@\$(?P<on>\d+) )?(?P<word>ld|st)[.\w:]*\.b(?P<bits>\d+) (?P<rest>.*);$"
+)
+PLACE = re.compile(r"\[\$(\d+)(?: \+ (\d+))?\]")
+
+
+class Rewriter:
+    """The text of a kernel for a GPU as text for this computer."""
+
+    def __init__(self, text: str, shared: int):
+        self.shared = shared
+        self.functions: dict[str, str] = {}
+        self.text = text
+
+    def run(self, params: int) -> str:
+        lines = [self.line(line) for line in self.text.splitlines()]
+        return "\n".join([*lines, *self.functions.values(), RUNTIME])
+
+    def line(self, line: str) -> str:
+        if line.startswith("declare") and "@llvm.nvvm." in line:
+            return ""
+        if line.startswith("@tw_shared"):
+            return ""
+        line = re.sub(
+            r"ptrtoint ptr addrspace\(3\) @tw_shared to i32", f"add i32 {self.shared}, 0", line
+        )
+        line = re.sub(r"addrspacecast \(ptr addrspace\(1\) (@\w+) to ptr\)", r"\1", line)
+        line = re.sub(r" addrspace\(\d\)", "", line)
+        line = line.replace("addrspacecast", "bitcast")
+        line = re.sub(r'syncscope\("\w+"\) ', "", line)
+        line = re.sub(r"fptrunc float (\S+) to bfloat", r"call i16 @sim_bf16(float \1)", line)
+        line = re.sub(r"bitcast bfloat", "bitcast i16", line)
+        if line.startswith("define ptx_kernel"):
+            line = re.sub(r'"nvvm[^"]*"="[^"]*" ?', "", line).replace("ptx_kernel ", "internal ")
+            return line.replace(") nounwind", ", ptr %sim) nounwind")
+        line = SREG.sub(self.register, line)
+        line = SHUFFLE.sub(self.shuffle, line)
+        line = re.sub(r"call void @llvm\.nvvm\.barrier[.\w]*\(i32 0\)",
+                      "call void @sim_wait(ptr %sim, i64 1)", line)  # fmt: skip
+        line = re.sub(r"call void @llvm\.nvvm\.bar\.warp\.sync\(i32 -1\)",
+                      "call void @sim_wait(ptr %sim, i64 5)", line)  # fmt: skip
+        return ASM.sub(self.assembly, line)
+
+    def register(self, match: re.Match) -> str:
+        base = {"tid": TID, "ctaid": CTAID, "nctaid": NCTAID}[match[1]]
+        return f"call i32 @sim_word(ptr %sim, i32 {base + 'xyz'.index(match[2])})"
+
+    def shuffle(self, match: re.Match) -> str:
+        return f"call i32 @sim_shuffle(ptr %sim, {match[2]}, i32 {KINDS[match[1]]})"
+
+    # --- inline assembly
+
+    def assembly(self, match: re.Match) -> str:
+        result, text, constraints, operands = match.groups()
+        name = f"@sim_asm{len(self.functions)}"
+        found = [n for n, body in self.functions.items() if n == (result, text, constraints)]
+        kinds = [o.rpartition(" ")[0] for o in split(operands)]
+        if not found:
+            self.functions[result, text, constraints] = self.function(
+                name, result, text, constraints, kinds
+            )
+        else:
+            name = f"@sim_asm{list(self.functions).index(found[0])}"
+        return f"call {result} {name}({operands})"
+
+    def function(
+        self, name: str, result: str, text: str, constraints: str, kinds: list[str]
+    ) -> str:
+        outputs = sum(c.startswith("=") for c in constraints.split(","))
+        params = ", ".join(f"{k} %a{i}" for i, k in enumerate(kinds))
+        head = f"define internal {result} {name}({params}) {{"
+        operand = lambda n: f"%a{int(n) - outputs}"  # noqa: E731
+        if text.startswith("{ .reg .b64 old"):
+            body = ["%p = inttoptr i64 %a0 to ptr", "%o = load i64, ptr %p",
+                    "%z = icmp eq i64 %o, 0", "%f = and i1 %z, %a3",
+                    "br i1 %f, label %go, label %end", "go:",
+                    "store i64 %a1, ptr %p", "%q = getelementptr i64, ptr %p, i32 1",
+                    "store i64 %a2, ptr %q", "br label %end", "end:", "ret void"]  # fmt: skip
+            return "\n".join([head, *body, "}"])
+        if text.startswith("@$2 red.shared.add.u32"):
+            body = ["%p = inttoptr i32 %a0 to ptr",
+                    "br i1 %a2, label %go, label %end", "go:",
+                    "%o = atomicrmw add ptr %p, i32 %a1 monotonic", "br label %end", "end:",
+                    "ret void"]  # fmt: skip
+            return "\n".join([head, *body, "}"])
+        match = ACCESS.match(text)
+        if match is None:
+            raise NotImplementedError(text)
+        place = PLACE.search(match["rest"])
+        pointer = operand(place[1])
+        lines = []
+        if kinds[int(place[1]) - outputs] == "i64":
+            lines.append(f"%base = inttoptr i64 {pointer} to ptr")
+            pointer = "%base"
+        lines.append(f"%place = getelementptr i8, ptr {pointer}, i64 {place[2] or 0}")
+        bits = int(match["bits"])
+        if match["on"] is not None:
+            lines += ["br label %test", "test:", f"br i1 {operand(match['on'])}, label %go, label %off", "go:"]
+        if match["word"] == "ld":
+            return "\n".join([head, *lines, *self.load(result, outputs, bits, match["on"]), "}"])
+        inside = match["rest"][place.end():]
+        names = [operand(n) for n in re.findall(r"\$(\d+)", inside)]
+        for k, value in enumerate(names):
+            kind = kinds[int(value[2:])]
+            lines.append(f"%p{k} = getelementptr i{bits}, ptr %place, i32 {k}")
+            if bits == 8:
+                lines.append(f"%n{k} = trunc {kind} {value} to i8")
+                kind, value = "i8", f"%n{k}"
+            lines.append(f"store {kind} {value}, ptr %p{k}, align {bits // 8 * len(names)}" if not k
+                         else f"store {kind} {value}, ptr %p{k}, align {bits // 8}")  # fmt: skip
+        lines.append("ret void")
+        if match["on"] is not None:
+            lines += ["off:", "ret void"]
+        return "\n".join([head, *lines, "}"])
+
+    def load(self, result: str, outputs: int, bits: int, on: str | None) -> list[str]:
+        kinds = result.strip("{} ").split(", ")
+        lines = []
+        for k, kind in enumerate(kinds):
+            lines.append(f"%p{k} = getelementptr i{bits}, ptr %place, i32 {k}")
+            lines.append(f"%l{k} = load i{bits}, ptr %p{k}")
+            if bits == 8:
+                lines.append(f"%v{k} = zext i8 %l{k} to {kind}")
+            else:
+                lines.append(f"%v{k} = bitcast i{bits} %l{k} to {kind}")
+        lines += returned(result, [f"%v{k}" for k in range(outputs)], kinds, "t")
+        if on is not None:
+            lines += ["off:", *returned(result, [f"%a{k}" for k in range(outputs)], kinds, "f")]
+        return lines
+
+
+def returned(result: str, values: list[str], kinds: list[str], stem: str) -> list[str]:
+    if len(values) == 1:
+        return [f"ret {kinds[0]} {values[0]}"]
+    lines, held = [], "poison"
+    for k, (value, kind) in enumerate(zip(values, kinds, strict=True)):
+        lines.append(f"%{stem}{k} = insertvalue {result} {held}, {kind} {value}, {k}")
+        held = f"%{stem}{k}"
+    return [*lines, f"ret {result} {held}"]
+
+
+def split(text: str) -> list[str]:
+    """Operands of a call; those of inline assembly hold no brackets with commas."""
+    return [part.strip() for part in text.split(", ")] if text else []
+
+
+class Threads:
+    """The threads of one program, and memory for what they share."""
+
+    def __init__(self, count: int, start: int):
+        self.count = count
+        self.libc = ctypes.CDLL(None)
+        self.start = ctypes.cast(start, ctypes.c_void_p)
+        self.main = ctypes.create_string_buffer(CONTEXT_BYTES)
+        self.contexts = [ctypes.create_string_buffer(CONTEXT_BYTES) for _ in range(count)]
+        self.stacks = [ctypes.create_string_buffer(STACK_BYTES) for _ in range(count)]
+        self.states = [(ctypes.c_int64 * WORDS)() for _ in range(count)]
+        self.slots = (ctypes.c_int32 * (16 * 2048))()
+
+    def run(self, program: Sequence[int], grid: Sequence[int], arguments: int) -> None:
+        """Run all threads to their ends, each from one wait to the next."""
+        for number, (state, context, stack) in enumerate(
+            zip(self.states, self.contexts, self.stacks, strict=True)
+        ):
+            ctypes.memset(state, 0, ctypes.sizeof(state))
+            state[TID] = number
+            state[CTAID : CTAID + 3] = program
+            state[NCTAID : NCTAID + 3] = grid
+            state[MAIN] = ctypes.addressof(self.main)
+            state[OWN] = ctypes.addressof(context)
+            state[SLOTS] = ctypes.addressof(self.slots)
+            state[ARGS] = arguments
+            self.libc.getcontext(context)
+            words = ctypes.addressof(context)
+            ctypes.c_uint64.from_address(words + LINK).value = ctypes.addressof(self.main)
+            ctypes.c_uint64.from_address(words + STACK_POINTER).value = ctypes.addressof(stack)
+            ctypes.c_uint64.from_address(words + STACK_SIZE).value = STACK_BYTES
+            self.libc.makecontext(
+                context, self.start, 1, ctypes.c_void_p(ctypes.addressof(state))
+            )
+        swap = self.libc.swapcontext
+        pairs = list(zip(self.contexts, self.states, strict=True))
+        for _ in range(MOST_ROUNDS):
+            for context, _ in pairs:
+                swap(self.main, context)
+            ended = {state[DONE] for _, state in pairs}
+            kinds = {state[WAIT] for _, state in pairs}
+            if ended == {1}:
+                return
+            if len(ended) > 1 or len(kinds) > 1:
+                raise AssertionError(f"threads of {program} wait at different places: {kinds}")
+        raise AssertionError(f"program {program} does not end")
+
+
+class SimulatedBinary(CudaBinary):
+    """A kernel whose launches run on this computer, one program after the other."""
+
+    def __init__(self, image: bytes, metadata: dict[str, Any]):
+        super().__init__(image, metadata)
+        self.memory = mmap.mmap(-1, SHARED_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_32BIT)
+        shared = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
+        assert shared < 1 << 32
+        text = Rewriter(image.decode(), shared).run(len(metadata["params"]))
+        text += self.start_text(image.decode())
+        machine = llvm.host_machine()
+        self.text = text
+        self.library = llvm.Library.load(llvm.compile_object(text, machine).bytes, ["sim_start"])
+        self.team = Threads(self.threads, self.library.address("sim_start"))
+        self.fault_memory = (ctypes.c_uint64 * 8)()
+        self.record = ctypes.addressof(self.fault_memory)
+        self.word = ctypes.c_uint64.from_address(self.record)
+
+    def start_text(self, text: str) -> str:
+        """The function that a thread starts in: it takes the arguments from the launch's buffer."""
+        head = next(line for line in text.splitlines() if line.startswith("define ptx_kernel"))
+        params = split(re.search(r"\((.*)\) nounwind", head)[1])
+        kinds = [p.rpartition(" ")[0] for p in params]
+        struct = "{ " + ", ".join(kinds) + " }"
+        lines = [
+            "define void @sim_start(ptr %s) {",
+            f"%a = getelementptr i64, ptr %s, i32 {ARGS}",
+            "%args = load ptr, ptr %a",
+        ]
+        for k, kind in enumerate(kinds):
+            lines.append(f"%p{k} = getelementptr {struct}, ptr %args, i32 0, i32 {k}")
+            lines.append(f"%v{k} = load {kind}, ptr %p{k}")
+        values = ", ".join(f"{kind} %v{k}" for k, kind in enumerate(kinds))
+        lines += [
+            f"call void @{self.metadata['entry']}({values}, ptr %s)",
+            f"%d = getelementptr i64, ptr %s, i32 {DONE}",
+            "store i64 1, ptr %d",
+            "ret void",
+            "}",
+        ]
+        return "\n".join(["", *lines, ""])
+
+    def launch(
+        self, grid: tuple[int, int, int], values: Sequence[Any], team: int = 0, counters: int = 0
+    ) -> None:
+        self.count += 1
+        self.history[self.count % cuda_launch.REMEMBERED] = (grid, values)
+        buffer = cuda_launch.ParameterBuffer(self.size)
+        head = (*grid, self.threads, 1, 1, self.shared, 0, 0, 0)
+        own = (self.record, self.count, counters)
+        try:
+            self.pack(buffer.memory, 0, *head, *own, *values)
+        except OverflowError:
+            self.pack(buffer.memory, 0, *head, *own, *self.rounded(values))
+        x, y, z = grid
+        for number in range(x * y * z):
+            program = (number % x, number // x % y, number // (x * y))
+            self.team.run(program, grid, buffer.address + CONFIG_BYTES)
+        self.check()
+
+
+class SimulatedTarget(CudaTarget):
+    """The CUDA target with a simulator in place of a driver."""
+
+    name = "cuda-simulated"
+    devices = "cpu"
+
+    def __init__(self, named: str = "sm_80", num_warps: int = 4):
+        super().__init__(named)
+        self.num_warps = num_warps
+        if find(named).shared_limit > SHARED_BYTES:
+            raise LaunchError("the simulator has less shared memory than the architecture")
+
+    def lower(self, kernel, *, bounds: bool, counters: bool):
+        kernel.meta["options"] = {"num_warps": self.num_warps}
+        return super().lower(kernel, bounds=bounds, counters=counters)
+
+    def assemble(self, text: str) -> bytes:
+        return text.encode()
+
+    def load(self, object_bytes: bytes, metadata: dict[str, Any]) -> SimulatedBinary:
+        return SimulatedBinary(object_bytes, metadata)
+
+
+class Simulated:
+    """A kernel of the tile IR compiled for an architecture, run on NumPy arrays."""
+
+    def __init__(self, kernel: Kernel, arch: str = "sm_80", num_warps: int = 1):
+        target = SimulatedTarget(arch, num_warps)
+        code = target.lower(kernel, bounds=True, counters=False)
+        self.kernel = kernel
+        self.binary = target.load(target.assemble(code.text), code.metadata)
+
+    def run(self, grid: Sequence[int], values: Sequence[Any]) -> None:
+        """Launch; the arrays are changed in place."""
+        slots: list[Any] = []
+        for value in values:
+            if isinstance(value, np.ndarray):
+                start = value.ctypes.data
+                slots += [start, start, start + value.nbytes]
+            else:
+                slots.append(value)
+        self.binary.launch((*grid, 1, 1)[:3], slots)
