@@ -32,7 +32,11 @@ from fla.ops.retention.naive import naive_retention  # noqa: E402
 from fla.ops.rwkv6.recurrent_naive import naive_recurrent_rwkv6  # noqa: E402
 from fla.ops.simple_gla.naive import naive_recurrent_simple_gla  # noqa: E402
 from fla.ops.stickbreaking_attn.naive import naive_stickbreaking_attn  # noqa: E402
-from fla.ops.utils import cumsum, matmul, pooling, softmax, solve_tril  # noqa: E402
+from fla.ops.utils.cumsum import chunk_global_cumsum, chunk_local_cumsum  # noqa: E402
+from fla.ops.utils.matmul import matmul  # noqa: E402
+from fla.ops.utils.pooling import mean_pooling  # noqa: E402
+from fla.ops.utils.softmax import softmax_fwd  # noqa: E402
+from fla.ops.utils.solve_tril import solve_tril  # noqa: E402
 
 # Products of these kernels are in TF32 by default, and chunks sum in another order.
 ERROR = {"float32": 5e-3, "float16": 1e-2, "bfloat16": 6e-2}
@@ -121,7 +125,8 @@ def naive_gated_delta(q, k, v, g, beta):
     return naive_recurrent_gated_delta_rule(q, k, v, beta, g)[0]
 
 
-def naive_dplr(q, k, v, a, b, g):
+def naive_dplr(*args):
+    q, k, v, a, b, g = (x.float() for x in args)  # its state is float32
     return heads_first(dplr_recurrence)(q, k, v, a, b, g)
 
 
@@ -185,7 +190,7 @@ def test_attention(target, name, shape, dtype):
 @pytest.mark.parametrize("shape", [(2, 75, 40), (1, 130, 64)])
 @pytest.mark.parametrize("form", ["fused_recurrent", "chunk"])
 def test_hgrn(target, form, shape, dtype):
-    run = {"fused_recurrent": ops.fused_recurrent_hgrn, "chunk": ops.chunk_hgrn}[form]
+    run = {"fused_recurrent": ops.fused_recurrent_hgrn, "chunk": ops.hgrn.chunk_hgrn}[form]
     check(first(run), first(naive_recurrent_hgrn), [tensor(*shape), gate(*shape)], dtype)
 
 
@@ -343,8 +348,8 @@ def test_token_shift(target, dtype):
 @pytest.mark.parametrize("shape", [(2, 75, 3), (2, 75, 3, 40)])
 def test_cumsum(target, shape, reverse):
     x = tensor(*shape)
-    local = cumsum.chunk_local_cumsum(x.float(), 32, reverse=reverse)
-    whole = cumsum.chunk_global_cumsum(x.float(), reverse=reverse)
+    local = chunk_local_cumsum(x.float(), 32, reverse=reverse)
+    whole = chunk_global_cumsum(x.float(), reverse=reverse)
 
     def reference(part):
         return part.flip(1).cumsum(1).flip(1) if reverse else part.cumsum(1)
@@ -357,7 +362,7 @@ def test_cumsum(target, shape, reverse):
 @every_dtype
 def test_mean_pooling(target, dtype):
     check(
-        lambda x: pooling.mean_pooling(x, 32),
+        lambda x: mean_pooling(x, 32),
         lambda x: torch.stack([part.mean(1) for part in x.split(32, 1)], 1),
         [tensor(2, 75, 3, 40)],
         dtype,
@@ -369,7 +374,7 @@ def test_inverse_of_triangles(target, size):
     a = tensor(1, 130, 2, size, scale=0.1).float()
     rows_of = torch.arange(130)[:, None] % size
     a = a.masked_fill((rows_of <= torch.arange(size))[None, :, None], 0.0)
-    found = solve_tril.solve_tril(a)
+    found = solve_tril(a)
     for start in range(0, 130, size):
         part = a[0, start : start + size].transpose(0, 1).double()
         n = part.shape[1]
@@ -384,11 +389,11 @@ def test_matmul(target, shape, dtype):
     m, k, n = shape
     a, b = tensor(m, k), tensor(k, n)
     kind = getattr(torch, dtype)
-    harness.close(matmul.matmul(a.to(kind), b.to(kind)), a @ b, ERROR[dtype], "product")
+    harness.close(matmul(a.to(kind), b.to(kind)), a @ b, ERROR[dtype], "product")
 
 
 @every_dtype
 def test_softmax(target, dtype):
     x = tensor(75, 100, scale=3)
-    found = softmax.softmax_fwd(x.to(getattr(torch, dtype)))
+    found = softmax_fwd(x.to(getattr(torch, dtype)))
     harness.close(found, x.softmax(-1), 1e-2, "softmax")

@@ -224,10 +224,17 @@ def test_long_loops_that_end_are_no_deadlock(monkeypatch):
         while n < 200:
             n += 1
             tl.store(x_ptr, n)
+        tile = tl.zeros([2], tl.int32)
+        while n < 400:
+            n += 1
+            tile += 1
+        while tl.sum(tile) < 800:
+            tile += 1
+        tl.store(x_ptr, n)
 
     x = np.zeros(1, np.int32)
     launch(kernel, (1,), x)
-    assert x[0] == 200
+    assert x[0] == 400
 
 
 def test_observers_see_every_access():

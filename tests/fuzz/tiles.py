@@ -321,7 +321,7 @@ class Tiles:
         elif self.flip():
             combine, x = "add", self.small(x)
         else:
-            combine, x = self.choose(("max", "min")), self.no_nan(x)
+            combine, x = self.choose(("max", "min")), self.one_zero(x)
         return self.b.emit(reduce.reduce, x, axis=axis, combine=combine)
 
     def small(self, x: Value) -> Value:
@@ -415,9 +415,7 @@ class Tiles:
                 math.bit_and, self.value(t.int32, sizes), self.constant(READ - 1, t.int32, sizes)
             )
             return self.moved(base, index, dtype)
-        start = self.b.emit(
-            math.bit_and, self.value(t.int32, ()), self.constant(127, t.int32)
-        )
+        start = self.b.emit(math.bit_and, self.value(t.int32, ()), self.constant(127, t.int32))
         base = self.moved(base, start, dtype)
         return self.moved(base, self.index(sizes)[0], dtype) if sizes else base
 
@@ -444,7 +442,9 @@ class Tiles:
             self.ends[dtype] = self.param(
                 Type(t.pointer_to(dtype)), np.ones(end, numpy_dtype(dtype))
             )
-        start = self.b.emit(math.mul, self.scope.pool[self.number(0, 1)], self.constant(size, t.int32))
+        start = self.b.emit(
+            math.mul, self.scope.pool[self.number(0, 1)], self.constant(size, t.int32)
+        )
         places = self.b.emit(math.add, self.line(size, (size,), 0), self.stretched(start, (size,)))
         mask = self.b.emit(math.lt, places, self.constant(end, t.int32, (size,)))
         if self.number(0, 3) == 0:

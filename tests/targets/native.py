@@ -33,7 +33,9 @@ class Native:
         self.library = llvm.Library.load(code.bytes, [lowered.entry], imports)
         self.entry = self.library.address(lowered.entry)
 
-    def run(self, grid: Sequence[int], values: Sequence[Any], team: int = 1) -> list[int]:
+    def run(
+        self, grid: Sequence[int], values: Sequence[Any], team: int = 1, chunk: int = 1
+    ) -> list[int]:
         """Launch; gives the record of a fault: taken, site, program, address, bytes outside."""
         sizes = (*grid, 1, 1)[:3]
         state = (ctypes.c_int64 * STATE_WORDS)()
@@ -49,7 +51,7 @@ class Native:
                 number = np.array([value]).astype(numpy_dtype(param.type.dtype))
                 slot.view(np.uint8)[: number.nbytes] = number.view(np.uint8)
         total = sizes[0] * sizes[1] * sizes[2]
-        threads.parallel(self.entry, slots.ctypes.data, total, 1, team)
+        threads.parallel(self.entry, slots.ctypes.data, total, chunk, team)
         return list(state[TAKEN : TAKEN + 5])
 
 

@@ -16,9 +16,7 @@ LEVELS = ["", *llvm.LEVELS.get(llvm.host_machine().arch, {})]
 def check(text: str, *values, grid=(1,), features=""):
     """The kernel gives natively what it gives in eager mode."""
     kernel = parse_kernel(text)
-    copies = [
-        [v.copy() if isinstance(v, np.ndarray) else v for v in values] for _ in range(2)
-    ]
+    copies = [[v.copy() if isinstance(v, np.ndarray) else v for v in values] for _ in range(2)]
     native.run_eager(kernel, grid, copies[0])
     fault = native.run_native(kernel, grid, copies[1], features)
     assert fault[0] == 0
@@ -241,6 +239,47 @@ def test_chunks_of_two_widths_in_one_place():
     )
 
 
+def test_unsigned_progressions_wrap_around():
+    """i - 5 below 10 holds nowhere before 5, where the difference is a large number."""
+    check(
+        """kernel k(%0 out: *i1, %1 wide: *u64) [
+          %2 = arange {end=16, start=0} : i32[16]
+          %3 = cast %2 {to='u32'} : u32[16]
+          %4 = constant {type='u32[16]', value=5} : u32[16]
+          %5 = sub %3, %4 : u32[16]
+          %6 = constant {type='u32[16]', value=10} : u32[16]
+          %7 = lt %5, %6 : i1[16]
+          %8 = splat %0 {shape=(16,)} : *i1[16]
+          %9 = offset %8, %2 {bytes=1} : *i1[16]
+          store %9, %7
+          %10 = cast %5 {to='u64'} : u64[16]
+          %11 = splat %1 {shape=(16,)} : *u64[16]
+          %12 = offset %11, %2 {bytes=8} : *u64[16]
+          store %12, %10
+        ]""",
+        np.zeros(16, np.bool_),
+        np.zeros(16, np.uint64),
+    )
+
+
+def test_a_row_of_nan_has_no_maximum():
+    """Extremes pass NaN over, unless there is nothing else."""
+    check(
+        """kernel k(%0 p: *f32, %1 out: *f32) [
+          %2 = arange {end=64, start=0} : i32[64]
+          %3 = splat %0 {shape=(64,)} : *f32[64]
+          %4 = offset %3, %2 {bytes=4} : *f32[64]
+          %5 = load %4 : f32[64]
+          %6 = reduce %5 {axis=0, combine='max'} : f32
+          %7 = ne %6, %6 : i1
+          %8 = cast %7 {to='f32'} : f32
+          store %1, %8
+        ]""",
+        np.full(64, np.nan, np.float32),
+        np.zeros(1, np.float32),
+    )
+
+
 SCALAR = """kernel k(%0 p: *{0}, %1 out: *{1}) [
   %2 = load %0 : {0}
   %3 = {2} %2 : {1}
@@ -253,9 +292,7 @@ SCALAR = """kernel k(%0 p: *{0}, %1 out: *{1}) [
 def test_denormals_of_bf16_survive_a_move(bits, features):
     """LLVM moves scalars of its own bf16 type through an instruction that flushes them."""
     value = np.array([bits], np.uint16).view(ml_dtypes.bfloat16)
-    check(
-        SCALAR.format("bf16", "bf16", "neg"), value, np.zeros_like(value), features=features
-    )
+    check(SCALAR.format("bf16", "bf16", "neg"), value, np.zeros_like(value), features=features)
 
 
 @pytest.mark.parametrize("to", ["f16", "bf16", "f8e5"])

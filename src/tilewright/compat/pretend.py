@@ -187,6 +187,11 @@ class Pretence(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
+def uncompiled(model: Any = None, **_: Any) -> Any:
+    """`torch.compile` that leaves a function as it is, also as a decorator."""
+    return (lambda model: model) if model is None else model
+
+
 def within(mode: Pretence, call: Callable) -> Callable:
     """`call` with the mode on: PyTorch turns it off while it runs a function of its own."""
 
@@ -207,6 +212,8 @@ def replacements(mode: Pretence) -> Iterator[tuple[Any, str, Any]]:
     yield torch.version, "cuda", torch.version.cuda or "12.8"
     for name, answer in ACCELERATOR.items():
         yield torch.accelerator, name, constant(answer)
+    # Inductor would make code for the device.
+    yield torch, "compile", uncompiled
     # Backward functions of packages run inside this one.
     run = torch.autograd._engine_run_backward
     yield torch.autograd, "_engine_run_backward", within(mode, run)

@@ -11,6 +11,7 @@ import numpy as np
 
 from tilewright.eager.machine import Eager
 from tilewright.eager.rewrite import HELPERS, code_of
+from tilewright.errors import CompileError
 from tilewright.ir.op import running
 from tilewright.lang.arithmetic import maximum, minimum
 from tilewright.lang.builtin import argument
@@ -158,5 +159,9 @@ def run_kernel(
         values |= {name: constant(v) for name, v in constants.items()}
         for program in programs(machine.grid, order_seed, only):
             machine.start(program)
-            function(**values)
+            try:
+                function(**values)
+            except CompileError as error:
+                error.loc = error.loc or machine.raised_at(error)
+                raise
     return machine

@@ -186,6 +186,26 @@ class Eager:
         want(x.dtype == dtype, f"the combining function must give {dtype}, gave {x.dtype}")
         return x.handle.data
 
+    def map(self, function: Callable, tiles: Sequence[tensor]) -> Any:
+        """A function of scalars on tiles: at once, or element by element where it branches."""
+        try:
+            return self.call(function, tiles, {})
+        except TypeRuleError:
+            return self.map_each(function, tiles)
+
+    def map_each(self, function: Callable, tiles: Sequence[tensor]) -> Any:
+        shape = tiles[0].shape
+        rows = []
+        for place in np.ndindex(shape):
+            scalars = [tensor(Tile(Type(x.dtype), x.handle.data[place])) for x in tiles]
+            out = self.call(function, scalars, {})
+            rows.append(out if isinstance(out, tuple) else (out,))
+        columns = [
+            tensor(Tile(Type(c[0].dtype, shape), np.array([x.numpy() for x in c]).reshape(shape)))
+            for c in zip(*rows, strict=True)
+        ]
+        return tuple(columns) if isinstance(out, tuple) else columns[0]
+
     def call(self, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """A function of the user's, called by a kernel or by a function of the language."""
         if self.caller is None:
@@ -255,6 +275,16 @@ class Eager:
             loc = frame_loc(frame, loc)
         return loc
 
+    def raised_at(self, error: BaseException) -> Loc | None:
+        """The innermost place in the user's code that an error passed through."""
+        loc = None
+        step = error.__traceback__
+        while step is not None:
+            if step.tb_frame.f_code in self.codes:
+                loc = code_loc(step.tb_frame.f_code, step.tb_lasti, step.tb_lineno, loc)
+            step = step.tb_next
+        return loc
+
     def excerpt(self) -> str:
         """The user's line with carets."""
         loc = self.loc()
@@ -302,13 +332,16 @@ def scalar_array(scalar: Scalar) -> np.ndarray:
 
 
 def frame_loc(frame: FrameType, caller: Loc | None) -> Loc:
-    """The place that a frame is at; to the column, where Python keeps columns."""
-    code = frame.f_code
+    return code_loc(frame.f_code, frame.f_lasti, frame.f_lineno, caller)
+
+
+def code_loc(code: CodeType, position: int, line: int, caller: Loc | None) -> Loc:
+    """The place of an instruction of Python's; to the column, where Python keeps columns."""
     file, name = code.co_filename, code.co_name
     positions = getattr(code, "co_positions", None)
     if positions is not None:
-        at = next(itertools.islice(positions(), frame.f_lasti // 2, None), None)
+        at = next(itertools.islice(positions(), position // 2, None), None)
         if at is not None and None not in at:
             line, end_line, column, end_column = at
             return Loc(file, line, column, end_line, end_column, name, caller)
-    return Loc(file, frame.f_lineno, function=name, caller=caller)
+    return Loc(file, line, function=name, caller=caller)

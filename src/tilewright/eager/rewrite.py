@@ -354,6 +354,7 @@ def rewritten(source: Source, own: CodeType, same_text: bool) -> CodeType:
     if same_text and not rewriter.changed:
         return own
     node.decorator_list = []
+    node.name = "_body"  # its own name must stay that of a global: a function may call itself
     names = [ast.arg(name) for name in own.co_freevars]
     outer = ast.FunctionDef(
         "_closure", ast.arguments([], names, None, [], [], None, []), [node], [], lineno=1,
@@ -365,7 +366,11 @@ def rewritten(source: Source, own: CodeType, same_text: bool) -> CodeType:
     ast.increment_lineno(node, source.shift)
     flags = own.co_flags & FUTURES
     code = compile(module, source.file, "exec", flags=flags, dont_inherit=True)
-    return inner_code(inner_code(code, "_closure"), own.co_name)
+    body = inner_code(inner_code(code, "_closure"), "_body")
+    labels = {"co_name": own.co_name}
+    if hasattr(own, "co_qualname"):
+        labels["co_qualname"] = own.co_qualname
+    return body.replace(**labels)
 
 
 def inner_code(code: CodeType, name: str) -> CodeType:

@@ -26,6 +26,7 @@ REPEAT_SECONDS = 0.1
 MAX_REPEATS = 100
 MAP_LIMIT = 4 << 30  # bytes of maps of touched elements that a launch may take
 PASS_NAMES = frozenset(p.__name__ for p in pipeline.STANDARD)
+ACCESSES = frozenset({"load", "store", "atomic"})  # kinds of sites that touch memory
 SITE_WORDS = 3  # elements, lanes masked off, address of the map
 
 
@@ -240,7 +241,7 @@ class Counting:
     def make_maps(self) -> None:
         sizes = {}
         for number, site in enumerate(self.records):
-            if site["kind"] == "assert" or site["param"] < 0:
+            if site["param"] < 0:
                 continue
             low, high = self.extents[site["param"]]
             sizes[number] = -(-(high - low) // site["bytes"])
@@ -255,7 +256,7 @@ class Counting:
         return int(self.words[-1])
 
     def sites(self) -> list[Site]:
-        return [self.site(n) for n, s in enumerate(self.records) if s["kind"] != "assert"]
+        return [self.site(n) for n, s in enumerate(self.records) if s["kind"] in ACCESSES]
 
     def site(self, number: int) -> Site:
         record = self.records[number]
@@ -289,7 +290,7 @@ class Counting:
     def minimum(self) -> dict[str, tuple[int, int]]:
         """By argument: the different bytes that were read from it and written to it."""
         out: dict[str, tuple[int, int]] = {}
-        for param in {s["param"] for s in self.records if s["kind"] != "assert"}:
+        for param in {s["param"] for s in self.records if s["kind"] in ACCESSES}:
             read = self.touched(param, ("load", "atomic"))
             out[self.argument(param)] = (read, self.touched(param, ("store", "atomic")))
         return out

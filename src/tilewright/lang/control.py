@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.ir.inst import Block, Value
 from tilewright.ir.types import Type
 from tilewright.lang import loops
+from tilewright.lang.arithmetic import where
 from tilewright.lang.conversion import truth
 from tilewright.lang.expressions import text_of
 from tilewright.lang.outcome import FALL, Returned
@@ -79,6 +80,8 @@ def branch(f: Frontend, node: ast.If, after: Callable | None = None) -> Any:
     if not isinstance(condition, tensor):
         return f.block(node.body if condition else node.orelse, after)
     f.at(node.test)
+    if condition.shape and f.mapping:
+        return branch_by_element(f, node, truth(condition), after)
     condition = scalar_condition(f, node.test, condition, "an `if`")
     then = side(f, lambda: run_side(f, node.body, after))
     other = side(f, lambda: run_side(f, node.orelse, after))
@@ -171,7 +174,7 @@ def merge(path: str, a: Any, b: Any) -> Merged:
     if [p for p, _ in left] != [p for p, _ in right]:
         raise Disagreement(f"`{path}`", a, b)
     leaves: list[tuple[Any, Any, Type | None]] = []
-    for (where, x), (_, y) in zip(left, right):
+    for (place, x), (_, y) in zip(left, right):
         x, y = outside(x), outside(y)
         if x is y or (not isinstance(x, tensor) and same_static(x, y)):
             leaves.append((x, y, None))
@@ -181,7 +184,7 @@ def merge(path: str, a: Any, b: Any) -> Merged:
             continue
         kind = common_type(x, y) if is_scalar_leaf(x) and is_scalar_leaf(y) else None
         if kind is None:
-            raise Disagreement(f"`{where}`", x, y)
+            raise Disagreement(f"`{place}`", x, y)
         leaves.append((x, y, kind))
     return Merged(leaves, a)
 
@@ -252,6 +255,8 @@ def conditional(f: Frontend, node: ast.IfExp) -> Any:
     if not isinstance(condition, tensor):
         return f.expr(node.body if condition else node.orelse)
     f.at(node.test)
+    if condition.shape and f.mapping:
+        return by_element(truth(condition), f.expr(node.body), f.expr(node.orelse))
     condition = scalar_condition(f, node.test, condition, "a conditional expression")
     then = side(f, lambda: f.expr(node.body))
     other = side(f, lambda: f.expr(node.orelse))
@@ -262,6 +267,38 @@ def conditional(f: Frontend, node: ast.IfExp) -> Any:
         error.path = f"`{text_of(node)}`"
         raise f.error(f"the two sides disagree: {error.words()}", node) from None
     return emit_if(f, condition, then.block, other.block, [merged])[0]
+
+
+# --- branches of functions that are mapped over elements
+
+
+def branch_by_element(
+    f: Frontend, node: ast.If, condition: tensor, after: Callable | None = None
+) -> Any:
+    """Both sides on all elements, of which each then has the result of its side."""
+    before = f.scope.names
+    sides: list[tuple[dict[str, Any], Any]] = []
+    for body in (node.body, node.orelse):
+        f.scope.names = dict(before)
+        outcome = run_side(f, body, after)
+        sides.append((f.scope.names, outcome))
+    f.scope.names = before
+    f.at(node)
+    (then, one), (other, two) = sides
+    if isinstance(one, Returned) and isinstance(two, Returned):
+        return Returned(by_element(condition, one.value, two.value), one.node or two.node)
+    for name in then.keys() & other.keys():
+        a, b = then[name], other[name]
+        before[name] = a if a is b else by_element(condition, a, b)
+    return FALL
+
+
+def by_element(condition: tensor, a: Any, b: Any) -> Any:
+    """Leaf by leaf, one value where the condition holds and another elsewhere."""
+    leaves = [
+        x if x is y else where(condition, x, y) for (_, x), (_, y) in zip(flatten(a), flatten(b))
+    ]
+    return rebuild(a, iter(leaves))
 
 
 # --- returns

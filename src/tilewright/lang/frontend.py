@@ -42,6 +42,7 @@ class Frontend:
         self.debug = bool(options.get("debug", False))
         self.scope: Scope = None  # set before anything is compiled
         self.regions = 0  # how many regions of the IR stand around this point
+        self.mapping = 0  # whether tiles stand for scalars, of which `if` may choose
         self.captured: dict[str, Any] = {}
         self.sources: dict[str, str] = {}
 
@@ -115,6 +116,14 @@ class Frontend:
         """A jit function called by a function of the language."""
         return inline.call(self, function, [unwrap(a) for a in args], unwrap_all(kwargs))
 
+    def map(self, function: Callable, tiles: Sequence[tensor]) -> Any:
+        """A function of scalars on whole tiles: its branches choose element by element."""
+        self.mapping += 1
+        try:
+            return calls.call_object(self, function, tiles, {})
+        finally:
+            self.mapping -= 1
+
     def region(self, function: Callable, types: list[Type]) -> Block:
         """A block that gives what a function of tensors gives for its parameters."""
         block = Block()
@@ -131,6 +140,9 @@ class Frontend:
         return block
 
     def concrete(self, handle: Value, purpose: str) -> Any:
+        number = self.known(handle)
+        if number is not None:
+            return number
         raise CompileError(
             f"a value of type {handle.type} is only known when the kernel runs and cannot be "
             f"{purpose}; pass it as a tl.constexpr argument, or step through the kernel with "

@@ -341,8 +341,9 @@ def softmax(
 
 
 @builtin
-def map_elementwise(function: Callable, *args: Any, pack: int = 1) -> Any:
-    """The function applied to whole tiles, which it may treat like scalars."""
+def map_elementwise(scalar_fn: Callable, *args: Any, pack: int = 1) -> Any:
+    """The function of scalars, which may branch on them, applied to each element of the tiles."""
     if pack != 1:
         raise TypeRuleError("map_elementwise is only supported with pack=1")
-    return machine().call(function, args, {})
+    tiles = a.same_shape(*[to_tensor(x) for x in args])
+    return machine().map(scalar_fn, tiles)

@@ -158,8 +158,9 @@ def squeeze(x: Any, dim: Any) -> tensor:
 
 @builtin
 def unsqueeze(x: Any, dim: Any) -> tensor:
-    """The tile with a new dimension of size 1."""
-    return expand_dims(x, dim)
+    """The tile with a new dimension of size 1 before one that is there."""
+    x = to_tensor(x)
+    return reshape(x, (*x.shape[:dim], 1, *x.shape[dim:]))
 
 
 @method("item")

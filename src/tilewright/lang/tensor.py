@@ -88,6 +88,16 @@ class tensor:
     def __float__(self) -> float:
         return float(self.concrete("a Python float"))
 
+    def __format__(self, spec: str) -> str:
+        number = known(self)
+        return format(repr(self) if number is self else number, spec)
+
+    def __pow__(self, other: Any) -> Any:
+        return power(self, other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return power(other, self)
+
     def concrete(self, purpose: str) -> Any:
         """The number that a scalar holds now; compiled kernels do not know it."""
         if self.shape:
@@ -121,6 +131,17 @@ def known(value: Any) -> Any:
         items = [known(item) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     return value
+
+
+def power(base: Any, exponent: Any) -> Any:
+    """`**`, which is for numbers only."""
+    numbers = known((base, exponent))
+    if any(isinstance(x, tensor) for x in numbers):
+        raise TypeRuleError(
+            f"tiles have no operator `**`, got {' and '.join(map(repr, (base, exponent)))}; use "
+            "tl.exp2 or tl.math.pow, or multiply"
+        )
+    return numbers[0] ** numbers[1]
 
 
 class _Bound:

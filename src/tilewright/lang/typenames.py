@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from tilewright.errors import UnsupportedError
+from tilewright.errors import UnsupportedError, want
 from tilewright.ir import types as t
 from tilewright.ir.types import DType, PointerDType, Type, pointer_to
 from tilewright.lang.builtin import builtin
-from tilewright.lang.constexpr import constexpr_function, unwrap
+from tilewright.lang.constexpr import constexpr, constexpr_function, unwrap
+from tilewright.lang.tensor import tensor
 
 
 class _StandsFor(type):
@@ -61,10 +62,79 @@ def get_int_dtype(bitwidth: int, signed: bool) -> DType:
     return t.BY_NAME["int1" if bitwidth == 1 else f"{'' if signed else 'u'}int{bitwidth}"]
 
 
+class base_type(metaclass=_StandsFor):
+    """What every type of the language is an instance of."""
+
+    stands_for = (DType, Type)
+
+
+class base_value(metaclass=_StandsFor):
+    """What every value of the language is an instance of."""
+
+    stands_for = (tensor, constexpr)
+
+
+@dataclasses.dataclass(frozen=True)
+class tuple_type:
+    """The type of a tuple: those of its items, and their names if they have some."""
+
+    types: tuple
+    fields: tuple | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class constexpr_type:
+    """The type of a value that is known while the kernel is compiled."""
+
+    value: Any
+
+
+class slice_type:
+    """The type of a slice."""
+
+
+@dataclasses.dataclass(frozen=True)
+class tensor_descriptor_type:
+    """The type of a tensor descriptor: its blocks, and the types of its shape and strides."""
+
+    block_type: Type
+    shape_type: Any = None
+    strides_type: Any = None
+
+
+def str_to_ty(name: str, c: Any = None) -> Any:
+    """The type that a signature spells, e.g. `*fp32` or `i32`."""
+    if name == "constexpr":
+        return constexpr_type(c)
+    if name.startswith("*"):
+        constant = name.startswith("*k")
+        return pointer_to(str_to_ty(name[2 if constant else 1 :]), constant)
+    return t.BY_NAME[SHORT.get(name, name)]
+
+
+SHORT = {"u1": "int1", "i1": "int1"} | {
+    f"{kind}{bits}": f"{word}{bits}"
+    for kind, word in (("i", "int"), ("u", "uint"))
+    for bits in (8, 16, 32, 64)
+}
+
+
 @builtin
-def inline_asm_elementwise(asm: str, *_: Any, **__: Any) -> Any:
-    """Instructions of one GPU cannot be run elsewhere."""
-    raise UnsupportedError(
-        "inline_asm_elementwise is not supported: its text is for one GPU; "
-        "write what it computes with functions of the language"
-    )
+def aggregate_replace(value: Any, **fields: Any) -> Any:
+    """An aggregate with other values of some fields."""
+    known = {f.name for f in dataclasses.fields(value)}
+    want(set(fields) <= known, f"{sorted(set(fields) - known)} are no fields of {sorted(known)}")
+    new = object.__new__(type(value))
+    for name in known:
+        object.__setattr__(new, name, fields.get(name, getattr(value, name)))
+    return new
+
+
+class async_task:
+    """Tasks of one GPU's warps are chosen by the compiler."""
+
+    def __init__(self, *_: Any, **__: Any):
+        raise UnsupportedError(
+            "async_task is not supported: which warps do what is decided by the compiler; write "
+            "the statements without it"
+        )

@@ -2,7 +2,7 @@
 
 # ruff: noqa: F401, F403 - the names are here to be imported from here
 
-from tilewright.language import core, extra, math, random, standard
+from tilewright.language import core, extra, math, random, standard, target_info
 from tilewright.language.core import *
 from tilewright.language.core import (
     _aggregate,

@@ -27,9 +27,11 @@ from tilewright.ir.types import (
 )
 from tilewright.lang.arithmetic import PropagateNan, add, clamp, maximum, minimum, mul, sub, where
 from tilewright.lang.arithmetic import number as to_tensor
+from tilewright.lang.arithmetic import without_bf16 as _without_bf16
 from tilewright.lang.block_pointer import block_pointer
 from tilewright.lang.builtin import builtin, is_builtin
 from tilewright.lang.constexpr import constexpr, constexpr_function
+from tilewright.lang.constexpr import unwrap as _unwrap_if_constexpr
 from tilewright.lang.conversion import cast_function as cast
 from tilewright.lang.descriptor import (
     load_tensor_descriptor,
@@ -37,6 +39,7 @@ from tilewright.lang.descriptor import (
     store_tensor_descriptor,
     tensor_descriptor,
 )
+from tilewright.lang.externs import dispatch, extern, extern_elementwise, must_use_result
 from tilewright.lang.memory import (
     advance,
     atomic_add,
@@ -53,6 +56,7 @@ from tilewright.lang.memory import (
 )
 from tilewright.lang.meta import (
     assume,
+    condition,
     debug_barrier,
     device_assert,
     device_print,
@@ -67,6 +71,7 @@ from tilewright.lang.meta import (
     static_range,
 )
 from tilewright.lang.products import dot, dot_scaled
+from tilewright.lang.ptx import inline_asm_elementwise
 from tilewright.lang.reductions import associative_scan, histogram, map_elementwise, reduce
 from tilewright.lang.shapes import (
     arange,
@@ -87,12 +92,20 @@ from tilewright.lang.shapes import (
 from tilewright.lang.tensor import tensor
 from tilewright.lang.typenames import aggregate as _aggregate
 from tilewright.lang.typenames import (
+    aggregate_replace,
+    async_task,
+    base_type,
+    base_value,
     block_type,
     const,
+    constexpr_type,
     dtype,
     get_int_dtype,
-    inline_asm_elementwise,
     pointer_type,
+    slice_type,
+    str_to_ty,
+    tensor_descriptor_type,
+    tuple_type,
 )
 
 pi32_t = pointer_to(int32)
@@ -100,6 +113,8 @@ CONSTEXPR_0 = constexpr(0)
 tuple = tuple  # kernels write tl.tuple
 slice = slice  # kernels write tl.slice
 tensor_descriptor_base = tensor_descriptor
+tensor_descriptor_base_type = tensor_descriptor_type
+_promote_bfloat16_to_float32 = builtin(_without_bf16)
 _experimental_make_tensor_descriptor = make_tensor_descriptor
 _experimental_descriptor_load = load_tensor_descriptor
 _experimental_descriptor_store = store_tensor_descriptor

@@ -2,8 +2,24 @@
 
 # ruff: noqa: F401 - the names are here to be imported from here
 
-from tilewright.lang.arithmetic import cdiv, sigmoid
+from tilewright.lang.arithmetic import (
+    add,
+    bit_or,
+    bit_xor,
+    cdiv,
+    maximum,
+    minimum,
+    mul,
+    sigmoid,
+)
+from tilewright.lang.builtin import builtin
 from tilewright.lang.constexpr import constexpr_function
+from tilewright.lang.reductions import (
+    any_if_above as _argmax_combine_tie_break_fast,
+)
+from tilewright.lang.reductions import (
+    any_if_below as _argmin_combine_tie_break_fast,
+)
 from tilewright.lang.reductions import (
     argmax,
     argmin,
@@ -20,15 +36,29 @@ from tilewright.lang.reductions import (
     topk,
     xor_sum,
 )
+from tilewright.lang.reductions import (
+    left_if_above as _argmax_combine_tie_break_left,
+)
+from tilewright.lang.reductions import (
+    left_if_below as _argmin_combine_tie_break_left,
+)
 from tilewright.lang.shapes import (
     flip,
     full_like,
     interleave,
     ravel,
+    squeeze,
     swizzle2d,
+    unsqueeze,
     zeros,
     zeros_like,
 )
+from tilewright.lang.typenames import get_int_dtype
+
+_get_int_dtype = get_int_dtype
+_elementwise_max, _elementwise_min = builtin(maximum), builtin(minimum)
+_sum_combine, _prod_combine = builtin(add), builtin(mul)
+_xor_combine, _or_combine = builtin(bit_xor), builtin(bit_or)
 
 
 @constexpr_function

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.eager.kernel import run_kernel
 from tilewright.eager.machine import Scalar
 from tilewright.eager.memory import Buffer
+from tilewright.errors import LaunchError
 from tilewright.runtime import arrays
 from tilewright.runtime.compile import Compilation, Request, compile_kernel
 from tilewright.runtime.descriptor import TensorDescriptor
@@ -41,6 +42,7 @@ class Call:
         self.arguments = arguments
         self.options = options
         self.settings = settings
+        jit.parameters.check_options(options)
         self.device = self.find_device()
         self.target: Target | None = None
         if settings.target != "eager":
@@ -57,8 +59,14 @@ class Call:
                 for item in value if isinstance(value, tuple) else (value,):
                     array = item.base if isinstance(item, TensorDescriptor) else item
                     if any(hasattr(array, name) for name in ON_DEVICE):
-                        return arrays.device(array, parameter.name)
+                        return self.device_of(array, parameter.name)
         return "cpu"
+
+    def device_of(self, array: Any, name: str) -> str:
+        try:
+            return arrays.device(array, name)
+        except LaunchError as error:
+            raise type(error)(f"{self.jit.__name__}: {error}") from None
 
     def grid(self, grid: Any) -> Grid:
         if callable(grid):

@@ -14,7 +14,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from tilewright.codegen import llvm
 from tilewright.ir.inst import Kernel
 from tilewright.ir.text import print_kernel
 from tilewright.lang.frontend import build_kernel
@@ -24,10 +23,9 @@ from tilewright.passes.origins import read_params, written_params
 from tilewright.runtime import cache as disk
 from tilewright.runtime.closure import Closure, Place, scan
 from tilewright.targets.base import Binary, Target
-from tilewright.targets.cpu import threads
 
 PACKAGE = Path(__file__).parents[1]
-POOL = "pool.o"
+OBJECT = "object"
 
 
 @dataclass
@@ -111,7 +109,7 @@ def compile_kernel(request: Request) -> Compilation:
     Raises:
         CompileError: with the place in the user's source that is at fault.
     """
-    start_pool()
+    prepare(request.target)
     begin = perf_counter()
     closure = scan(request.jit)
     constants = scan(request.constants, request.types)
@@ -291,12 +289,17 @@ def finished(
 
 
 @cache
-def start_pool() -> None:
-    """Start the thread pool; its own code is kept on disk as kernels are."""
+def prepare(target: Target) -> None:
+    """Get a target ready; its own code is kept on disk as kernels are."""
+    target.prepare(keep)
+
+
+def keep(name: str, make: Callable[[], bytes]) -> bytes:
+    """What `make` gives, by way of the disk cache."""
     folder = disk.default_cache()
-    key = disk.digest(POOL, toolchain(), repr(llvm.host_machine()), llvm.llvm_version())
+    key = disk.digest(OBJECT, name, toolchain())
     files = folder.get(key)
     if files is None:
-        files = {POOL: threads.compile_pool()}
+        files = {OBJECT: make()}
         folder.put(key, files)
-    threads.start(files[POOL])
+    return files[OBJECT]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import Any, NoReturn
 
 from tilewright import config
 from tilewright.errors import UnsupportedError
+from tilewright.language import target_info
 from tilewright.runtime.timing import measure
 from tilewright.targets.cpu.threads import default_threads
 
@@ -149,6 +151,8 @@ class CpuDriver:
 default = CpuDriver()
 active: Any = default
 utils = default.utils
+driver = sys.modules[__name__]  # programs find Triton's in `triton.runtime.driver` by this name
+target_info.source = lambda: active.get_current_target()
 
 
 def set_active(driver: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tilewright.errors import ArgumentTypeError
+from tilewright.errors import ArgumentTypeError, LaunchError
 from tilewright.ir import types as ir
 from tilewright.runtime.dtypes import NUMPY_DTYPES, dtype_advice, named_dtype
 from tilewright.runtime.messages import ACCEPTED, label, type_of
@@ -34,6 +34,18 @@ def read_export(value: Any, name: str) -> Export:
     Raises:
         ArgumentTypeError: for elements that no kernel can hold, or memory without an address.
     """
+    try:
+        return _read(value, name)
+    except LaunchError:
+        raise
+    except Exception as error:  # of the exporter, which is any code
+        raise ArgumentTypeError(
+            f"{label(name)}: a {type_of(value)} that fails to export its memory: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+
+
+def _read(value: Any, name: str) -> Export:
     interface = _offered(value, "__cuda_array_interface__")
     if interface is not None:
         number = getattr(getattr(value, "device", None), "id", 0)

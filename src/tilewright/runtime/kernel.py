@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -12,15 +13,17 @@ from typing import Any, Protocol
 from tilewright.errors import LaunchError
 from tilewright.lang.jit import JITCallable
 from tilewright.runtime import launcher
+from tilewright.runtime import settings as settings_in_force
 from tilewright.runtime.call import Call
 from tilewright.runtime.closure import scan
 from tilewright.runtime.compile import compile_kernel
-from tilewright.runtime.grid import Grid
+from tilewright.runtime.grid import Grid, sizes
 from tilewright.runtime.handle import CompiledKernel
-from tilewright.runtime.launcher import MISSING, Ways
+from tilewright.runtime.launcher import MISSING, Ways, is_fixed
 from tilewright.runtime.settings import Settings, current
 from tilewright.runtime.signature import Parameter, Signature, Tree, leaves
 from tilewright.runtime.wrapped import MockTensor
+from tilewright.targets.base import Shortcut, ShortcutSpec, Target
 
 
 class LaunchObserver(Protocol):
@@ -69,13 +72,15 @@ class KernelInterface:
 class Entry:
     """A kernel compiled for certain dtypes, constants and options, ready to be launched."""
 
-    __slots__ = ("handle", "run", "keep", "team", "writes")
+    __slots__ = ("handle", "run", "keep", "target", "team", "writes", "launches")
 
-    def __init__(self, handle: CompiledKernel, trees: dict[str, Tree], team: int):
+    def __init__(self, handle: CompiledKernel, trees: dict[str, Tree], target: Target, team: int):
         binary = handle.compilation.binary
         self.handle = handle
         self.run = binary.launch
+        self.target = target
         self.team = team
+        self.launches = 0  # on the short way in Python
         self.writes = handle.compilation.writes
         self.keep = kept_slots(trees)
 
@@ -143,6 +148,7 @@ class JITFunction(JITCallable, KernelInterface):
         self.lock = threading.RLock()
         self._parameters: Signature | None = None
         self._launch: Callable | None = None
+        self.shortcut: Shortcut | None = None
         for observer in launch_observers:
             observer.define(self)
 
@@ -154,7 +160,7 @@ class JITFunction(JITCallable, KernelInterface):
             return KernelInterface.__getitem__(
                 self, grid
             )  # a program has put a `run` of its own in the way
-        return partial(self._launch or self.make_launch(), grid)
+        return partial(self._launch or self.first, grid)
 
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
         """Launch; with `warmup` only compile."""
@@ -178,6 +184,10 @@ class JITFunction(JITCallable, KernelInterface):
     def preload(self, specialization_data: str) -> None:
         raise LaunchError(f"{self.__name__}: preload is not supported; use warmup()")
 
+    def first(self, grid: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """A launch by what `kernel[grid]` gave before there was a way to launch."""
+        return (self._launch or self.make_launch())(grid, *args, **kwargs)
+
     def make_launch(self) -> Callable:
         with self.lock:
             if self._launch is None:
@@ -188,7 +198,7 @@ class JITFunction(JITCallable, KernelInterface):
     @property
     def ways(self) -> Ways:
         return Ways(
-            self.slow, self.find_values, self.is_stale,
+            self.slow, self.find_values, self.learn, self.is_stale,
             self.table, self.watched, launch_observers, self.pre_run_hooks,
         )  # fmt: skip
 
@@ -262,8 +272,37 @@ class JITFunction(JITCallable, KernelInterface):
                 handle = CompiledKernel(self, compilation, call.options)
                 for observe in compile_observers:
                     observe(self, call, handle)
-                found = self.entries[call.key] = Entry(handle, call.trees, call.settings.team)
+                found = self.entries[call.key] = Entry(
+                    handle, call.trees, call.target, call.settings.team
+                )
             return found
+
+    def learn(self, entry: Entry, values: tuple, options: dict[str, Any]) -> None:
+        """Have a native launcher do launches like this one, where the target has one."""
+        with self.lock:
+            if self.shortcut is None:
+                self.shortcut = entry.target.shortcut(self.shortcut_spec())
+                if self.shortcut is not None:
+                    self._launch = self.shortcut.call
+            settings = current()
+            # Another thread may have dropped the entry or changed the settings meanwhile.
+            if self.shortcut is None or entry not in self.entries.values():
+                return
+            fixed = [is_fixed(p, v) for p, v in zip(self.params, values, strict=True)]
+            self.shortcut.learn(
+                values, options, fixed, settings.number,
+                entry.handle.compilation.binary, entry.team, entry.handle,
+            )  # fmt: skip
+
+    def shortcut_spec(self) -> ShortcutSpec:
+        params, name = self.params, self.__name__
+        empty = inspect.Parameter.empty
+        return ShortcutSpec(
+            tuple(p.name for p in params), tuple(p.default for p in params), empty,
+            tuple(p.is_constexpr for p in params), tuple(p.specialize for p in params),
+            self.make_launch(), lambda grid: sizes(grid, name),
+            (launch_observers, self.pre_run_hooks), settings_in_force.seen, self.watched,
+        )  # fmt: skip
 
     def is_stale(self) -> bool:
         """Whether a global that was compiled in has another value now."""
@@ -273,6 +312,8 @@ class JITFunction(JITCallable, KernelInterface):
         """Drop everything that was compiled."""
         with self.lock:
             self.table.clear()
+            if self.shortcut is not None:
+                self.shortcut.clear()
             self.entries.clear()
             self.watched.clear()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from typing import Any
 
 from tilewright import config
@@ -37,6 +38,9 @@ class Settings:
         return numbered(replace(self, target=target))
 
 
+# The same as native launchers look at it: the number of the settings, the list of overrides and
+# what was in it, then (table, key, value) of each variable. Empty before the first reading.
+seen: list[Any] = []
 # What the settings were read from, and the settings; replaced as one.
 _seen: tuple[tuple | None, list[dict[str, Any]], Settings | None] = (None, [], None)
 _numbers: dict[Settings, int] = {}
@@ -45,10 +49,12 @@ _numbers: dict[Settings, int] = {}
 def current() -> Settings:
     """The settings in force now."""
     variables = tuple(map(_table.get, _KEYS))
-    seen, overrides, settings = _seen
-    if variables == seen and config._overrides == overrides:
-        return settings
-    return read(variables)
+    before, overrides, settings = _seen
+    if variables != before or config._overrides != overrides:
+        return read(variables)
+    if overrides and overrides[-1] is not config._overrides[-1]:
+        return read(variables)  # the same, but native launchers know it by identity
+    return settings
 
 
 def read(variables: tuple) -> Settings:
@@ -57,6 +63,9 @@ def read(variables: tuple) -> Settings:
     values = {name: config.get(name) for name in NAMES if name != "threads"}
     settings = numbered(Settings(team=default_threads(), **values))
     _seen = (variables, overrides, settings)
+    if type(_table) is dict:
+        watched = zip(repeat(_table), _KEYS, variables)
+        seen[:] = [settings.number, config._overrides, tuple(overrides), *watched]
     return settings
 
 

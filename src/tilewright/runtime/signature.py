@@ -6,6 +6,7 @@ import difflib
 import inspect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 from tilewright.errors import ArgumentTypeError, LaunchError
@@ -25,7 +26,7 @@ OPTIONS = (
     "instrumentation_mode", "ir_override", "waves_per_eu", "matrix_instr_nonkdim", "kpack",
     "device", "device_type", "cluster_dims", "arch",
 )  # fmt: skip
-WARP_OPTIONS = {"num_warps", "num_stages", "num_ctas"}
+WARP_OPTIONS = {"num_warps": 1, "num_stages": 0, "num_ctas": 1}  # and the least value
 ALIGNMENT = 16  # bytes of addresses, units of ints: the divisibility that targets may use
 
 # Annotations of scalars, as Triton spells types in signatures.
@@ -144,6 +145,23 @@ class Signature:
             raise LaunchError(
                 f"{self.kernel}: missing argument{plural} {quoted}; it is {self.text()}"
             )
+
+    def check_options(self, options: dict[str, Any]) -> None:
+        """Raise for launch options that there are not, or of values that they cannot have."""
+        for name, value in options.items():
+            if name not in OPTIONS:
+                raise self.unknown(name)
+            if name not in WARP_OPTIONS or value is None:
+                continue
+            count = unwrap(value)
+            whole = isinstance(count, Integral) and not isinstance(count, bool)
+            if not whole or count < WARP_OPTIONS[name]:
+                raise LaunchError(
+                    f"{self.kernel}: {name} is an int of at least {WARP_OPTIONS[name]}, "
+                    f"got {value!r}"
+                )
+            if name == "num_warps" and count & (count - 1):
+                raise LaunchError(f"{self.kernel}: num_warps is a power of two, got {value}")
 
     def unknown(self, name: str) -> LaunchError:
         close = difflib.get_close_matches(name, [*self.names, *OPTIONS], 1, 0.6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tilewright.errors import LaunchError
@@ -31,6 +32,53 @@ class Binary(Protocol):
         """
 
 
+# keep(name, make): the bytes that `make` gives, or gave to another process with the same name.
+Keep = Callable[[str, Callable[[], bytes]], bytes]
+
+
+@dataclass(frozen=True)
+class ShortcutSpec:
+    """What a native launcher of one kernel must know. Lists and `settings` are read anew at each
+    launch; when one of `quiet` has items, or a watched value is another, it is Python's turn."""
+
+    names: tuple[str, ...]  # of the parameters
+    defaults: tuple[Any, ...]
+    missing: Any  # the default of a parameter that has none
+    constexprs: tuple[bool, ...]
+    specialized: tuple[bool, ...]  # on the value 1
+    fallback: Callable  # the launch in Python: (grid, *args, **kwargs)
+    sizes: Callable[[Any], tuple[int, int, int]]  # of a grid
+    quiet: tuple[list, ...]
+    # Their number, a list and what should be in it, then (dictionary, key, value) of each thing
+    # they were read from; empty when they are not known.
+    settings: list
+    watched: list[tuple[dict, str, Any]]
+
+
+class Shortcut(Protocol):
+    """A native launcher of one kernel, which does the launches it has learnt."""
+
+    call: Callable  # (grid, *args, **kwargs)
+
+    def learn(
+        self,
+        values: Sequence[Any],
+        options: dict[str, Any],
+        fixed: Sequence[bool],
+        settings: int,
+        binary: Any,
+        team: int,
+        result: Any,
+    ) -> None:
+        """Do launches like this one from now on, if that can be.
+
+        `fixed` tells which values are the same constants wherever they are the same objects.
+        """
+
+    def clear(self) -> None:
+        """Forget what was learnt."""
+
+
 class Target(Protocol):
     """One kind of machine: what it wants to know of arguments, and how code for it is made."""
 
@@ -57,6 +105,12 @@ class Target(Protocol):
 
     def load(self, object_bytes: bytes, metadata: dict[str, Any]) -> Binary:
         """Make machine code ready to be launched in this process."""
+
+    def prepare(self, keep: Keep) -> None:
+        """Get ready for kernels, before the first is compiled; what is made is best kept."""
+
+    def shortcut(self, spec: ShortcutSpec) -> Shortcut | None:
+        """A native launcher for a kernel; None where there is none."""
 
 
 def cpu() -> Target:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import simulated_mma
 
 from tilewright.codegen import llvm
 from tilewright.errors import LaunchError
@@ -108,7 +109,10 @@ define internal i16 @sim_bf16(float %x) {
 KINDS = {"idx": 2, "up": 3, "bfly": 4}
 SREG = re.compile(r"call (?:range\([^)]*\) )?i32 @llvm\.nvvm\.read\.ptx\.sreg\.(\w+)\.([xyz])\(\)")
 SHUFFLE = re.compile(r"call i32 @llvm\.nvvm\.shfl\.sync\.(\w+)\.i32\(i32 -1, (.*)\)")
-ASM = re.compile(r'call (.+?) asm sideeffect "([^"]*)", "([^"]*)"\((.*)\)$')
+ASM = re.compile(r'call (.+?) asm (?:sideeffect )?"([^"]*)", "([^"]*)"\((.*)\)(?: convergent)?$')
+LDMATRIX = re.compile(
+    r"call (\{.*?\}) @llvm\.nvvm\.ldmatrix\.sync\.aligned\.m8n8\.x(\d)(\.trans)?\.b16\.p3\(ptr (\S+)\)"
+)
 ACCESS = re.compile(
     r"(?:@\$(?P<on>\d+) )?(?P<word>ld|st)[.\w:]*\.b(?P<bits>\d+) (?P<rest>.*);$"
 )
@@ -125,7 +129,7 @@ class Rewriter:
 
     def run(self, params: int) -> str:
         lines = [self.line(line) for line in self.text.splitlines()]
-        return "\n".join([*lines, *self.functions.values(), RUNTIME])
+        return "\n".join([*lines, *self.functions.values(), RUNTIME, simulated_mma.HELPERS])
 
     def line(self, line: str) -> str:
         if line.startswith("declare") and "@llvm.nvvm." in line:
@@ -150,7 +154,15 @@ class Rewriter:
                       "call void @sim_wait(ptr %sim, i64 1)", line)  # fmt: skip
         line = re.sub(r"call void @llvm\.nvvm\.bar\.warp\.sync\(i32 -1\)",
                       "call void @sim_wait(ptr %sim, i64 5)", line)  # fmt: skip
+        line = LDMATRIX.sub(self.ldmatrix, line)
         return ASM.sub(self.assembly, line)
+
+    def ldmatrix(self, match: re.Match) -> str:
+        kind, count, turned, pointer = match.groups()
+        name = f"@sim_ldmatrix{count}{'t' if turned else ''}"
+        text = simulated_mma.ldmatrix(name, int(count), bool(turned))
+        self.functions.setdefault(name, text)
+        return f"call {kind} {name}(ptr {pointer}, ptr %sim)"
 
     def register(self, match: re.Match) -> str:
         base = {"tid": TID, "ctaid": CTAID, "nctaid": NCTAID}[match[1]]
@@ -164,6 +176,10 @@ class Rewriter:
     def assembly(self, match: re.Match) -> str:
         result, text, constraints, operands = match.groups()
         name = f"@sim_asm{len(self.functions)}"
+        if text.startswith("mma.sync"):
+            name = "@sim_" + re.search(r"m16n8k[\w.]+", text)[0]
+            self.functions.setdefault(name, simulated_mma.mma(name, text))
+            return f"call {result} {name}({operands}, ptr %sim)"
         found = [n for n, body in self.functions.items() if n == (result, text, constraints)]
         kinds = [o.rpartition(" ")[0] for o in split(operands)]
         if not found:
@@ -187,6 +203,10 @@ class Rewriter:
                     "br i1 %f, label %go, label %end", "go:",
                     "store i64 %a1, ptr %p", "%q = getelementptr i64, ptr %p, i32 1",
                     "store i64 %a2, ptr %q", "br label %end", "end:", "ret void"]  # fmt: skip
+            return "\n".join([head, *body, "}"])
+        if text.startswith("cvt.rna.tf32"):
+            body = ["%i = bitcast float %a0 to i32", "%u = add i32 %i, 4096",
+                    "%o = and i32 %u, -8192", "ret i32 %o"]  # fmt: skip
             return "\n".join([head, *body, "}"])
         if text.startswith("@$2 red.shared.add.u32"):
             body = ["%p = inttoptr i32 %a0 to ptr",

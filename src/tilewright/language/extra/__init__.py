@@ -1,5 +1,5 @@
 """The names of `triton.language.extra`."""
 
-from tilewright.language.extra import cuda, libdevice
+from tilewright.language.extra import cuda, hip, libdevice
 
-__all__ = ["cuda", "libdevice"]
+__all__ = ["cuda", "hip", "libdevice"]

@@ -68,7 +68,7 @@ class Clipper:
 
     def limit(self) -> Prefix | None:
         """The one limit of all masks and tails of the nest, known where the nest stands."""
-        found = dict(self.nests.memory.limits)
+        found = dict(self.e.row.limits)
         for buffer in self.nests.read_buffers:
             tail = self.e.tails.get(buffer.name)
             if tail is not None:

@@ -8,7 +8,7 @@ from tilewright.codegen.literals import Lane
 from tilewright.ir.inst import Block, Inst, Value
 from tilewright.targets.cpu.forms import Uniform
 from tilewright.targets.cpu.loops import Carried, Loop
-from tilewright.targets.cpu.spins import Spin, poll
+from tilewright.targets.cpu.spins import Spin
 
 if TYPE_CHECKING:
     from tilewright.targets.cpu.lower import Lowering

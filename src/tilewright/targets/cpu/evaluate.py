@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tilewright.codegen import mathlib
@@ -58,6 +58,7 @@ class Row:
     depth: int = 0  # the scope in which what is the same for the whole row is written
     true_masks: frozenset[str] = frozenset()  # limits of prefixes that hold in every lane
     off_limit: str = ""  # the limit of the masks that are off in an index that is `off`
+    limits: dict[str, Prefix] = field(default_factory=dict)  # of the masks met so far
 
 
 class Evaluator:
@@ -69,6 +70,7 @@ class Evaluator:
         self.buffers: dict[Value, Buffer] = {}
         self.bound: dict[Value, Form] = {}
         self.memo: dict[tuple, Form] = {}
+        self.met: dict[tuple, dict[str, Prefix]] = {}  # limits met on the way to a whole row's form
         self.row = Row()
         self.true = Uniform(lanes.const(True, t.int1), 0)
         self.false = Uniform(lanes.const(False, t.int1), 0)
@@ -130,7 +132,19 @@ class Evaluator:
         """The form of `value` at an index, one entry for each dimension."""
         key = self.key(value, index)
         if key in self.memo:
+            self.row.limits |= self.met.get(key, {})
             return self.memo[key]
+        before, self.row.limits = self.row.limits, {}
+        form = self.eval_anew(value, index)
+        depth = self.w.at if form is None else form.depth
+        self.memo[key] = form
+        self.w.scopes[depth].memo.append(key)
+        if form is None and self.row.limits:
+            self.met[key] = self.row.limits
+        self.row.limits = before | self.row.limits
+        return form
+
+    def eval_anew(self, value: Value, index: tuple[Index, ...]) -> Form:
         form = None
         if any(i.off for i in index):
             form = self.beyond_row(value, index)
@@ -138,12 +152,7 @@ class Evaluator:
                 return None
         elif any(i.vector and not i.whole for i in index):
             form = self.from_row(value, index)
-        if form is None:
-            form = self.compute(value, index)
-        depth = self.w.at if form is None else form.depth
-        self.memo[key] = form
-        self.w.scopes[depth].memo.append(key)
-        return form
+        return self.compute(value, index) if form is None else form
 
     def beyond_row(self, value: Value, index: tuple[Index, ...]) -> Form:
         """The form of a value where the masks of the row are off, if the whole row says it."""
@@ -193,6 +202,7 @@ class Evaluator:
         """Drop what was known only inside a scope that has closed."""
         for key in keys:
             self.memo.pop(key, None)
+            self.met.pop(key, None)
 
     def scalar(self, value: Value) -> Uniform:
         """The form of a value without dimensions."""
@@ -310,8 +320,9 @@ class Evaluator:
         depth = self.w.at
         if buffer.type.dtype.is_pointer:
             return self.read_pointer_buffer(buffer, index)
-        if buffer.name in self.turned and index[0].vector:
-            buffer, index = self.turned[buffer.name], (index[1], index[0])
+        copy = self.turned.get(buffer.name)
+        if copy is not None and copy.type.shape == buffer.type.shape[::-1] and index[0].vector:
+            buffer, index = copy, (index[1], index[0])
         address, step, vector = self.element(buffer, index)
         if not vector or self.row.width == 1:
             return Uniform(self.load_memory(address, buffer.type.dtype, 1), depth)

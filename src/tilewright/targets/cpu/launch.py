@@ -7,7 +7,7 @@ import json
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -25,7 +25,8 @@ from tilewright.errors import (
 from tilewright.ir.inst import Kernel
 from tilewright.ir.types import Type, parse_type
 from tilewright.passes import pipeline
-from tilewright.targets.cpu import threads
+from tilewright.targets.base import Keep, ShortcutSpec
+from tilewright.targets.cpu import fastcall, threads
 
 STATE_WORDS = 16  # the launch's state: 8 words of the pool, then the record of a fault
 HEAD_SLOTS = 6  # pointer to the state, grid, pointer to counters, reserved
@@ -50,6 +51,9 @@ class CpuTarget:
     facts = frozenset({"one"})
     options = frozenset({"debug"})
     passes = pipeline.STANDARD
+
+    def __init__(self) -> None:
+        self.keep: Keep = lambda name, make: make()
 
     def machine(self) -> llvm.Machine:
         """The computer that code is made for, by the setting `features` a lesser one."""
@@ -87,6 +91,26 @@ class CpuTarget:
         imports = {name: import_address(name) for name in metadata["imports"]}
         library = llvm.Library.load(object_bytes, [metadata["entry"]], imports)
         return CpuBinary(library, metadata)
+
+    def prepare(self, keep: Keep) -> None:
+        """Start the thread pool."""
+        self.keep = keep
+        threads.start(keep(f"pool {self.host()}", threads.compile_pool))
+
+    def shortcut(self, spec: ShortcutSpec) -> fastcall.Shortcut | None:
+        """A native launcher for a kernel; None where there is none."""
+
+        def object_bytes() -> bytes:
+            return self.keep(
+                f"launcher {self.host()}",
+                lambda: fastcall.compile_launcher(STATE_WORDS, HEAD_SLOTS),
+            )
+
+        return fastcall.shortcut(spec, CpuBinary.stopped, object_bytes)
+
+    def host(self) -> str:
+        """This computer, whatever lesser one kernels are compiled for."""
+        return f"{llvm.host_machine()} LLVM {llvm.llvm_version()}"
 
 
 def import_address(name: str) -> int:
@@ -150,7 +174,7 @@ class CpuBinary:
             )
         chunk = -1 if self.waits else -(-total // (team * CHUNKS_PER_THREAD))
         if threads.parallel(self.entry, block.args, total, chunk, team if total > 1 else 1):
-            raise self.fault(block)
+            raise self.fault(memory)
         self.free.append(block)
 
     def rounded(self, values: Sequence[Any]) -> list[Any]:
@@ -163,9 +187,20 @@ class CpuBinary:
             out.append(value)
         return out
 
-    def fault(self, block: ArgumentBlock) -> Exception:
-        """The error that the fault record of a launch tells of."""
-        words = block.memory
+    def plan(self, team: int, taken: int) -> tuple[int, int, int, int]:
+        """What a native launcher must know: the words of `fastcall_ir.PLAN`."""
+        if HEAD_SLOTS + SLOTS * taken != self.slots:
+            raise InternalError(f"{self.metadata['name']}: code and launch take other arguments")
+        return self.entry, team, 0 if self.waits else CHUNKS_PER_THREAD, taken
+
+    def stopped(self, state: int, status: int) -> NoReturn:
+        """Raise what stopped a launch by the native launcher, whose state is at an address."""
+        if status == threads.INTERRUPTED:
+            threads.raise_interrupt(state + 8 * STATE_WORDS)
+        raise self.fault((ctypes.c_int64 * (STATE_WORDS + self.slots)).from_address(state))
+
+    def fault(self, words: Any) -> Exception:
+        """The error that the state of a launch tells of."""
         if not words[TAKEN]:
             return InternalError(f"{self.metadata['name']}: a launch stopped without a reason")
         site = self.metadata["sites"][words[SITE]]
@@ -183,20 +218,27 @@ class CpuBinary:
         return OutOfBoundsError(self.bounds_message(words, site, program, loc))
 
     def deadlock_message(self, words: Any, program: tuple[int, int, int], loc: Loc) -> str:
-        name, running, unstarted = self.metadata["name"], words[OUTSIDE], words[ADDRESS]
+        running, unstarted = words[OUTSIDE], words[ADDRESS]
         x, y, z = words[STATE_WORDS + 1 :][:3]
+        total = x * y * z
         if unstarted < 0:  # one thread, which runs them in order
-            unstarted = x * y * z - 1 - words[PROGRAM]
-        said = f"{name}: program {program} waits at {loc} for what no program will write"
+            unstarted = total - 1 - words[PROGRAM]
+        advice = ""
         if unstarted:
-            said += (
-                f": this kernel needs all {x * y * z} programs to run at once, and the CPU runs "
-                f"{running} at a time, {unstarted} have not started; launch at most {running}, "
-                f"or run with more threads (the setting threads, up to {threads.MOST_TOGETHER})"
+            most = max(running, threads.MOST_TOGETHER)
+            more = f"launch at most {most} programs"
+            if running == 1 and total <= most:
+                more = "set threads to more than 1"
+            advice = (
+                f"\n{unstarted} of {total} programs have not started: the CPU runs {running} at a "
+                f"time here; for programs that need all others to run at once, {more}"
             )
         elif running > 1:
-            said += f": so do all {running} programs that have not ended"
-        return f"{said}\n{excerpt(loc)}"
+            advice = f"\nall {running} programs that have not ended wait"
+        return (
+            f"{self.metadata['name']}: program {program} waits at {loc} for a value that no "
+            f"running program will write\n{excerpt(loc)}{advice}"
+        )
 
     def bounds_message(
         self, words: Any, site: dict[str, Any], program: tuple[int, int, int], loc: Loc

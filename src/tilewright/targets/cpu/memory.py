@@ -9,45 +9,13 @@ from tilewright.errors import Loc
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Kernel, Value
 from tilewright.ir.types import DType
+from tilewright.targets.cpu.bounds import Extent, any_lane, check_lanes, check_one, check_row
+from tilewright.targets.cpu.bounds import raise_fault
 from tilewright.targets.cpu.counters import Counters
 from tilewright.targets.cpu.evaluate import Evaluator
 from tilewright.targets.cpu.forms import Form, Index, Prefix, Steps, Uniform, Vector
 
 ARGUMENTS = 6  # slots of the argument block before those of the parameters
-FAULT_WORD = 8  # of the launch state, where a fault is recorded
-
-# The first program that faults leaves what happened in the launch state and stops the launch.
-FAULT_IR = """
-define internal void @tw_fault(
-    ptr %args, i64 %site, i64 %pid, i64 %address, i64 %outside) cold noinline {
-  %state = load ptr, ptr %args
-  %record = getelementptr i64, ptr %state, i64 8
-  %old = cmpxchg ptr %record, i64 0, i64 1 acq_rel monotonic
-  %won = extractvalue { i64, i1 } %old, 1
-  br i1 %won, label %tell, label %stop
-tell:
-  %p1 = getelementptr i64, ptr %record, i64 1
-  store i64 %site, ptr %p1
-  %p2 = getelementptr i64, ptr %record, i64 2
-  store i64 %pid, ptr %p2
-  %p3 = getelementptr i64, ptr %record, i64 3
-  store i64 %address, ptr %p3
-  %p4 = getelementptr i64, ptr %record, i64 4
-  store i64 %outside, ptr %p4
-  br label %stop
-stop:
-  %word = cmpxchg ptr %state, i64 0, i64 1 acq_rel monotonic
-  ret void
-}
-"""
-
-
-@dataclass(slots=True)
-class Extent:
-    """The addresses that an argument's storage spans."""
-
-    low: Lane
-    high: Lane
 
 
 def site_record(inst: Inst, kind: str, param: int, dtype: DType) -> dict:
@@ -100,7 +68,6 @@ class Memory:
     extents: dict[int, Extent] = field(default_factory=dict)
     sites: list[dict] = field(default_factory=list)
     numbers: dict[Inst, int] = field(default_factory=dict)
-    limits: dict[str, Prefix] = field(default_factory=dict)  # of the row being written
     checked: set[tuple] = field(default_factory=set)
     row_masks: dict[tuple, str] = field(default_factory=dict)  # access -> its mask as a limit
     fault_label: str = "leave"
@@ -132,7 +99,7 @@ class Memory:
                 place = e.w.fresh("slot")
                 number = ARGUMENTS + 3 * param + offset
                 e.w.write(f"{place} = getelementptr i64, ptr %args, i64 {number}")
-                return e.b.value(f"load i64, ptr {place}", t.uint64, 1)
+                return e.b.value(f"load i64, ptr {place}", t.int64, 1)
 
             with e.w.outside(0):
                 self.extents[param] = Extent(slot(1), slot(2))
@@ -165,9 +132,9 @@ class Memory:
             isinstance(a.pointer, Uniform) and isinstance(a.mask, Uniform)
         ):
             depth = a.mask.depth if isinstance(a.mask, Prefix) else e.w.at
-            self.limits[a.limit.text] = Prefix(a.limit, depth)
+            e.row.limits[a.limit.text] = Prefix(a.limit, depth)
         if isinstance(a.pointer, Steps) and isinstance(a.mask, (Prefix, Uniform)):
-            self.check_row(inst, a)
+            check_row(self, inst, a)
             self.checked.add((inst, tuple(i.key for i in index)))
             if self.counters is not None and a.contiguous:
                 self.counters.row(inst, a, self.active(a.mask))
@@ -187,25 +154,7 @@ class Memory:
         w.write(f"{after} = add i64 {before}, {by}")
         w.write(f"store i64 {after}, ptr {self.moves}")
 
-    # --- bounds
-
-    def check_row(self, inst: Inst, a: Access) -> None:
-        """One test for a whole row of a progression of addresses."""
-        param = self.param(inst)
-        if not self.bounds or param is None:
-            return
-        e, b = self.e, self.e.b
-        count = self.active(a.mask)
-        first = b.bitcast(a.pointer.base, t.int64)
-        stride = a.pointer.stride
-        last = b.sub(count, e.const(1))
-        span = b.mul(last, stride if isinstance(stride, Lane) else e.const(stride))
-        end = b.add(first, span)
-        low, high = first, end
-        if isinstance(stride, Lane) or stride < 0:
-            low, high = b.minimum(first, end), b.maximum(first, end)
-        some = b.gt(count, e.const(0)) if count.known is None else None
-        self.check_range(inst, param, low, high, a.size, some)
+    # --- what is active, and in which argument
 
     def active(self, mask: Form) -> Lane:
         """How many elements of the row are not masked off."""
@@ -218,77 +167,6 @@ class Memory:
     def param(self, inst: Inst) -> int | None:
         roots = self.roots(inst.operands[0])
         return next(iter(roots)) if roots and len(roots) == 1 else None
-
-    def check_range(
-        self, inst: Inst, param: int, low: Lane, high: Lane, size: int, some: Lane | None
-    ) -> None:
-        """Leave the kernel unless [low, high + size) lies in the argument."""
-        e, b, w = self.e, self.e.b, self.e.w
-        extent = self.extent(param)
-        low, high = b.bitcast(low, t.uint64), b.bitcast(high, t.uint64)
-        top = b.sub(extent.high, e.b.const(size, t.uint64))
-        below, above = b.lt(low, extent.low), b.gt(high, top)
-        bad = b.bit_or(below, above)
-        if some is not None:
-            bad = b.bit_and(bad, some)
-        fault, go = w.new_label("fault"), w.new_label("go")
-        w.write(f"br i1 {bad.text}, label %{fault}, label %{go}")
-        w.label(fault)
-        address = b.select(below, low, b.maximum(extent.high, low))
-        outside = b.select(
-            below, b.sub(extent.low, low), b.sub(b.add(high, b.const(size, t.uint64)), extent.high)
-        )
-        self.raise_fault(inst, address, outside)
-        w.label(go)
-
-    def raise_fault(self, inst: Inst, address: Lane, outside: Lane) -> None:
-        w = self.e.w
-        w.declare(FAULT_IR)
-        w.write(
-            f"call void @tw_fault(ptr %args, i64 {self.site(inst)}, i64 %pid, "
-            f"i64 {address.text}, i64 {outside.text})"
-        )
-        w.write(f"br label %{self.fault_label}")
-
-    def check_lanes(self, inst: Inst, address: Lane, mask: Lane, size: int) -> None:
-        """One test for the addresses of every lane that is not masked off."""
-        param = self.param(inst)
-        if not self.bounds or param is None:
-            return
-        b, w = self.e.b, self.e.w
-        extent = self.extent(param)
-        place = b.bitcast(address, t.uint64)
-        room = b.sub(b.sub(extent.high, extent.low), b.const(size, t.uint64))
-        short = b.lt(b.sub(extent.high, extent.low), b.const(size, t.uint64))
-        bad = b.bit_or(b.gt(b.sub(place, extent.low), room), short)
-        bad = b.bit_and(bad, mask)
-        any_bad = self.any_lane(bad)
-        fault, go = w.new_label("fault"), w.new_label("go")
-        w.write(f"br i1 {any_bad.text}, label %{fault}, label %{go}")
-        w.label(fault)
-        first = self.first_bad(bad, place)
-        below = b.lt(first, extent.low)
-        past = b.sub(b.add(first, b.const(size, t.uint64)), extent.high)
-        self.raise_fault(inst, first, b.select(below, b.sub(extent.low, first), past))
-        w.label(go)
-
-    def any_lane(self, mask: Lane) -> Lane:
-        if mask.width == 1:
-            return mask
-        b = self.e.b
-        bits = b.value(f"bitcast {mask.typed} to i{mask.width}", t.int1, 1).text
-        return b.value(f"icmp ne i{mask.width} {bits}, 0", t.int1, 1)
-
-    def first_bad(self, bad: Lane, place: Lane) -> Lane:
-        """The address in the first lane that is out of bounds."""
-        if bad.width == 1:
-            return place
-        b, n = self.e.b, bad.width
-        bits = b.value(f"bitcast {bad.typed} to i{n}", t.int1, 1).text
-        b.require(f"declare i{n} @llvm.cttz.i{n}(i{n}, i1)")
-        number = b.value(f"call i{n} @llvm.cttz.i{n}(i{n} {bits}, i1 true)", t.int1, 1).text
-        place = b.splat(place, n)
-        return b.value(f"extractelement {place.typed}, i{n} {number}", t.uint64, 1)
 
     # --- loads
 
@@ -344,12 +222,7 @@ class Memory:
     def load_scalar(self, inst: Inst, a: Access, fill: Form) -> Uniform:
         e, b = self.e, self.e.b
         mask = a.mask.lane
-        param = self.param(inst)
-        if self.bounds and param is not None:
-            place = b.bitcast(a.pointer.lane, t.int64)
-            self.check_range(
-                inst, param, place, place, a.size, None if mask.text == "true" else mask
-            )
+        check_one(self, inst, a.pointer.lane, a.size, mask)
         if self.counters is not None:
             lanes = self.e.row.length if self.e.w.at == self.e.row.depth else 1
             self.counters.scalar(inst, a, mask, a.pointer.lane, lanes)
@@ -426,7 +299,7 @@ class Memory:
             return
         mask, pointer = self.e.lanes_of(a.mask), self.e.lanes_of(a.pointer)
         if not checked:
-            self.check_lanes(inst, pointer, mask, a.size)
+            check_lanes(self, inst, pointer, mask, a.size)
         if not counted:
             self.counters.lanes(inst, a, mask, pointer)
 
@@ -490,9 +363,9 @@ class Memory:
         bad = b.bit_not(e.lanes_of(e.eval(inst.operands[0], index)))
         if len(inst.operands) > 1:
             bad = b.bit_and(*b.match(bad, e.lanes_of(e.eval(inst.operands[1], index))))
-        any_bad = self.any_lane(bad)
+        any_bad = any_lane(b, bad)
         fault, go = w.new_label("fault"), w.new_label("go")
         w.write(f"br i1 {any_bad.text}, label %{fault}, label %{go}")
         w.label(fault)
-        self.raise_fault(inst, e.const(0), e.const(0))
+        raise_fault(self, inst, *[e.const(0)] * 3)
         w.label(go)

@@ -99,7 +99,6 @@ class NestWriter:
         length = nest.shape[nest.axis]
         width = min(length, max(1, self.vector_bytes // self.element_bytes()))
         e.row = Row(width, length, self.w.at)
-        self.memory.limits = {}
         self.store_limits: list[Lane | None] = []
         row = list(index)
         row[nest.axis] = Index(e.const(0), 0, vector=True, whole=True)
@@ -138,7 +137,7 @@ class NestWriter:
         unroll = max(1, min(UNROLL if self.reductions else 1, length // width))
         if any(not r.combine for r in self.reductions.values()):
             unroll = 1
-        limits = self.memory.limits
+        limits = e.row.limits
         block = width * unroll
         end = self.clip.end if self.clip is not None else e.const(length)
         if not limits and self.clip is None:

@@ -111,10 +111,18 @@ def offset(e: Evaluator, inst: Inst, forms: list[Form]) -> Form | object:
 def cast(e: Evaluator, inst: Inst, forms: list[Form]) -> Form | object:
     (form,) = forms
     to = parse_dtype(inst.attrs["to"])
-    if isinstance(form, Steps) and form.dtype.is_integer and to.is_integer and to.bits >= 32:
+    if not isinstance(form, Steps) or not form.dtype.is_integer:
+        return UNKNOWN
+    if to.is_integer and to.bits >= 32 and not (to.bits > form.dtype.bits and wraps(e, form)):
         base = e.at(form.depth, lambda: e.b.cast(form.base, to))
         return Steps(base, form.stride, form.depth)
     return UNKNOWN
+
+
+def wraps(e: Evaluator, form: Steps) -> bool:
+    """Whether a progression may run over the end of its dtype; unsigned ones are made to."""
+    far = isinstance(form.stride, int) and abs(form.stride) * e.row.length >> form.dtype.bits - 1
+    return not form.dtype.is_signed or bool(far)
 
 
 def wide(e: Evaluator, lane: Lane) -> Lane:
@@ -131,7 +139,7 @@ def comparison(less: bool, equal: bool) -> Callable:
             return UNKNOWN
         if not (isinstance(smaller, Steps) and isinstance(larger, Uniform)):
             return UNKNOWN
-        if smaller.stride != 1 or smaller.dtype is t.uint64:
+        if smaller.stride != 1 or wraps(e, smaller):
             return UNKNOWN
         depth = depth_of(smaller, larger)
 

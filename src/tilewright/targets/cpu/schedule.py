@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tilewright.ir.inst import Block, Inst, Value
-from tilewright.targets.cpu.follow import follow
+from tilewright.targets.cpu.follow import follow, source_dim
 from tilewright.targets.cpu.plan import CONTROL, MOVES, WHOLE, Plan
 from tilewright.targets.cpu.sources import Source, find_source
 
@@ -41,6 +41,10 @@ class Anchor:
         if self.value is not None:
             return (self.value,)
         return operands[1:] if self.kind in ("store", "atomic") else operands
+
+    def along(self, axis: int) -> int | None:
+        """The dimension of the roots that runs along an axis of the loops."""
+        return source_dim(self.inst, axis) if self.kind == "keep" else axis
 
 
 @dataclass(eq=False, slots=True)
@@ -255,7 +259,7 @@ class Scheduler:
         if anchor.kind == "keep" and anchor.inst.op.name == "load":
             votes += 2.0 * (plan.contiguous(anchor.inst.operands[0]) == axis)
         for root in anchor.roots:
-            for value, dim in follow(root, axis, plan.kept):
+            for value, dim in follow(root, anchor.along(axis), plan.kept):
                 last = len(value.type.shape) - 1
                 if value in plan.kept or value.inst is None:
                     votes += dim == last

@@ -10,6 +10,7 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Block, Inst, Value, walk
 from tilewright.ir.rewrite import free_values
 from tilewright.targets.cpu.atomics import same_bits
+from tilewright.targets.cpu.bounds import raise_fault
 from tilewright.targets.cpu.loops import Carried
 from tilewright.targets.cpu.waits import DEADLOCK, WAIT_WORDS
 
@@ -131,7 +132,7 @@ class Spin:
         w.write(f"br i1 {dead.text}, label %{fault}, label %{x.memory.fault_label}")
         w.label(fault)
         running, unstarted = (own_word(x, k) for k in (5, 6))
-        x.memory.raise_fault(self.inst, unstarted, running)
+        raise_fault(x.memory, self.inst, unstarted, running, running)
 
     def leave(self) -> None:
         """Where the loop ends, or goes on to something new."""

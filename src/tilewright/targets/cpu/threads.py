@@ -13,6 +13,7 @@ import string
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
+from typing import NoReturn
 
 from tilewright import config
 from tilewright.codegen import llvm
@@ -48,9 +49,12 @@ class NativePool:
     def parallel(self, entry: int, args: int, total: int, chunk: int, threads: int) -> int:
         status = self._launch(entry, args, total, chunk, threads)
         if status == INTERRUPTED:
-            self._raise(args)
-            raise KeyboardInterrupt
+            self.raise_interrupt(args)
         return status
+
+    def raise_interrupt(self, args: int) -> NoReturn:
+        self._raise(args)
+        raise KeyboardInterrupt
 
 
 class PythonPool:
@@ -145,6 +149,11 @@ def parallel(entry: int, args: int, total: int, chunk: int, threads: int) -> int
         KeyboardInterrupt: or what else a Python signal handler raised meanwhile.
     """
     return (_pool or start()).parallel(entry, args, total, chunk, threads)
+
+
+def raise_interrupt(args: int) -> NoReturn:
+    """Raise what a signal handler raised during the launch, on the native pool, of these `args`."""
+    start().raise_interrupt(args)
 
 
 def address(name: str) -> int:

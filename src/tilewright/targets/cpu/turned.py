@@ -40,7 +40,7 @@ def turn_for(x: Lowering, nest: Nest) -> list[str]:
     e, names = x.e, []
     for anchor in nest.anchors:
         for root in anchor.roots:
-            for value, dim in follow(root, nest.axis, x.plan.kept):
+            for value, dim in follow(root, anchor.along(nest.axis), x.plan.kept):
                 buffer = e.buffers.get(value)
                 if dim != 0 or buffer is None or not is_large(value):
                     continue

@@ -52,6 +52,7 @@ def for_loop(x: Lowering, inst: Inst) -> list[Tile]:
     """A counted loop."""
     e, w = x.e, x.e.w
     low, high, step = (x.scalar(v) for v in inst.operands[:3])
+    x.convert_ahead(inst.blocks)
     body = inst.blocks[0]
     params = body.params[1:]
     starts = carried_starts(x, inst.operands[3:], params)
@@ -94,6 +95,7 @@ def while_loop(x: Lowering, inst: Inst) -> list[Tile]:
     """A loop on a condition."""
     e, w = x.e, x.e.w
     condition, body = inst.blocks
+    x.convert_ahead(inst.blocks)
     starts = carried_starts(x, inst.operands, condition.params)
     before = w.here
     head, inside, leave = w.new_label("head"), w.new_label("body"), w.new_label("exit")

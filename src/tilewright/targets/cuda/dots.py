@@ -8,6 +8,7 @@ from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst
 from tilewright.ir.types import DType
+from tilewright.targets.cuda import mma
 from tilewright.targets.cuda.tiles import Tile, tile
 from tilewright.targets.cuda.wholes import put
 
@@ -19,6 +20,9 @@ UNROLL = 4  # steps along the inner dimension between two tests of the loop
 
 def dot(x: Lowering, inst: Inst) -> Tile:
     """x @ y + acc."""
+    found = mma.instruction_for(inst, x.arch)
+    if found is not None:
+        return mma.Product(x, inst, found).run()
     return FmaProduct(x, inst).run()
 
 
@@ -42,7 +46,7 @@ class FmaProduct:
         bases = [put(x, Tile(o.layout, o.lanes)) for o in (left, right)]
         places = self.places(bases, [o.dtype for o in (left, right)])
         sums = self.loop(sums, places, left.dtype, right.dtype)
-        e.memory.give_back()
+        e.memory.give_back(len(bases))
         return tile(self.layout, [e.b.cast(v, acc.dtype) for v in sums])
 
     def places(self, bases: list[Lane], dtypes: list[DType]) -> tuple[list[Lane], list[Lane]]:

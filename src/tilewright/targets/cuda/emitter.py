@@ -332,10 +332,10 @@ class SharedMemory:
         limit = max(self.size, SMALL)
         return place if not self.read or place + size <= limit else None
 
-    def give_back(self) -> None:
-        """What was lent has been read by this thread, perhaps not yet by others."""
-        self.read += self.lent
-        self.lent = []
+    def give_back(self, count: int = 1) -> None:
+        """What was lent last has been read by this thread, perhaps not yet by others."""
+        for _ in range(count):
+            self.read.append(self.lent.pop())
 
     def waited(self) -> None:
         """All threads have waited for one another."""

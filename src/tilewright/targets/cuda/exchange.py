@@ -68,11 +68,7 @@ def through_shared(e: Emitter, values: list[Lane], step: Exchange) -> list[Lane]
     for number, (stores, loads) in enumerate(zip(step.store.passes, step.load.passes, strict=True)):
         if number:
             wait()
-        idle = step.store.idle_lane | step.store.idle_warp << LANE_BITS
-        active = e.is_zero(idle)
-        with e.w.when(active.text) if active is not None else contextlib.nullcontext():
-            for move, address in places(e, step.store, stores, base, word.bytes):
-                e.store_shared(address, [words[r] for r in move.registers])
+        store_moves(e, step.store, stores, base, words)
         wait()
         for move, address in places(e, step.load, loads, base, word.bytes):
             loaded = e.load_shared(address, word, len(move.registers))
@@ -80,6 +76,16 @@ def through_shared(e: Emitter, values: list[Lane], step: Exchange) -> list[Lane]
                 out[r] = x
     e.memory.give_back()
     return [e.from_word(x, dtype) for x in out]
+
+
+def store_moves(
+    e: Emitter, side: Access, moves: Sequence[Move], base: Lane, words: Sequence[Lane]
+) -> None:
+    """One pass of stores, by the threads that hold no copies."""
+    active = e.is_zero(side.idle_lane | side.idle_warp << LANE_BITS)
+    with e.w.when(active.text) if active is not None else contextlib.nullcontext():
+        for move, address in places(e, side, moves, base, words[0].dtype.bytes):
+            e.store_shared(address, [words[r] for r in move.registers])
 
 
 def places(

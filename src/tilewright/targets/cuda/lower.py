@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from tilewright.codegen.literals import Lane
 from tilewright.errors import UnsupportedError
 from tilewright.ir import types as t
-from tilewright.ir.inst import Block, Inst, Kernel, Value
+from tilewright.ir.inst import Block, Inst, Kernel, Value, walk
 from tilewright.ir.rewrite import count_uses
-from tilewright.targets.cuda import assign, control, rules
+from tilewright.targets.cuda import assign, control, mma, rules
 from tilewright.targets.cuda.arch import Arch
 from tilewright.targets.cuda.emitter import SHARED, Emitter
 from tilewright.targets.cuda.layout import Layout
@@ -39,11 +39,12 @@ class Lowering:
     def __init__(self, kernel: Kernel, arch: Arch, num_warps: int, bounds: bool):
         self.arch = arch
         self.e = Emitter(arch, num_warps)
-        self.assigned = assign.assign(kernel, arch, num_warps)
+        self.assigned = assign.assign(kernel, arch, num_warps, mma.table(kernel))
         self.kernel = kernel = self.assigned.kernel
         self.memory = Memory(self.e, kernel, bounds)
         self.uses = count_uses(kernel)
         self.tiles: dict[Value, Tile] = {}
+        self.converted: list[dict[tuple[Value, Layout], Tile]] = [{}]  # by open block
 
     # --- values
 
@@ -51,9 +52,27 @@ class Lowering:
         return self.assigned.layout(value)
 
     def tile(self, value: Value, layout: Layout | None = None) -> Tile:
-        """A value, in a layout if one is asked for."""
+        """A value, in a layout if one is asked for; each is converted once."""
         found = self.tiles[value]
-        return found if layout is None else convert(self.e, found, layout)
+        if layout is None or found.layout == layout or found.uniform:
+            return found if layout is None else convert(self.e, found, layout)
+        for scope in self.converted:
+            if (value, layout) in scope:
+                return scope[value, layout]
+        made = self.converted[-1][value, layout] = convert(self.e, found, layout)
+        return made
+
+    def is_at_hand(self, value: Value, layout: Layout) -> bool:
+        """Whether a value has already been converted to a layout."""
+        return any((value, layout) in scope for scope in self.converted)
+
+    def convert_ahead(self, blocks: Sequence[Block]) -> None:
+        """Before a loop, bring what it reads from outside to the layouts it is wanted in."""
+        for block in blocks:
+            for inst in walk(block):
+                for k, value in enumerate(inst.operands):
+                    if value.type.shape and value in self.tiles:
+                        self.tile(value, self.assigned.wanted(inst, k))
 
     def in_layout(self, x: Tile, layout: Layout, flip: int = 0) -> Tile:
         return convert(self.e, x, layout, flip)
@@ -75,11 +94,15 @@ class Lowering:
 
     def block(self, block: Block) -> list[Tile]:
         """Everything in a block; gives what it yields."""
+        self.converted.append({})
+        ends: list[Tile] = []
         for inst in block.insts:
             if inst.op.name == "yield":
-                return [self.tiles[v] for v in inst.operands]
-            self.inst(inst)
-        return []
+                ends = [self.tiles[v] for v in inst.operands]
+            else:
+                self.inst(inst)
+        self.converted.pop()
+        return ends
 
     def inst(self, inst: Inst) -> None:
         rule = control.RULES.get(inst.op.name) or rules.RULES.get(inst.op.name)

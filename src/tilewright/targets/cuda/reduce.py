@@ -164,7 +164,7 @@ class Reduction:
             parts.append(
                 [self.load_parts(own, constant * word.bytes, word, count) for constant in constants]
             )
-        e.memory.give_back()
+        e.memory.give_back(len(bases))
         return [self.combined(r, parts, groups[0]) for r in range(len(groups))]
 
     def combined(self, r: int, parts: list[list[list[Lane]]], like: Group) -> Group:

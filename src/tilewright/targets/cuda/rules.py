@@ -44,7 +44,8 @@ def splat(x: Lowering, inst: Inst) -> Tile:
 
 def broadcast(x: Lowering, inst: Inst) -> Tile:
     layout = x.layout(inst.result)
-    source = x.tile(inst.operands[0], layout.project(inst.operands[0].type.shape))
+    copied = layout.project(inst.operands[0].type.shape)
+    source = x.in_layout(x.tile(inst.operands[0], copied.compact()), copied)
     return Tile(layout, source.lanes, source.uniform)
 
 

@@ -189,7 +189,7 @@ class Scan:
             earlier.append(
                 self.before_warp([tuple(p[j] for p in parts) for j in range(count)], number)
             )
-        e.memory.give_back()
+        e.memory.give_back(len(bases))
         return earlier, e.b.gt(number, e.const(0))
 
     def before_warp(self, parts: list[Group], number: Lane) -> Group:

@@ -11,6 +11,7 @@ from tilewright.codegen import llvm
 from tilewright.errors import LaunchError, UnsupportedError
 from tilewright.ir.inst import Kernel
 from tilewright.passes import pipeline
+from tilewright.targets.base import Keep, ShortcutSpec
 from tilewright.targets.cuda import arch as arches
 from tilewright.targets.cuda import driver
 from tilewright.targets.cuda.arch import Arch
@@ -105,6 +106,12 @@ class CudaTarget:
 
     def load(self, object_bytes: bytes, metadata: dict[str, Any]) -> CudaBinary:
         return CudaBinary(object_bytes, metadata)
+
+    def prepare(self, keep: Keep) -> None:
+        """Nothing is needed before the first launch."""
+
+    def shortcut(self, spec: ShortcutSpec) -> None:
+        """Launches are Python's."""
 
 
 def arch_of(text: str) -> Arch:

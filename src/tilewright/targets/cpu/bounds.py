@@ -1,0 +1,162 @@
+"""The check of accesses against their arguments, and how a fault is left for the launch to tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tilewright.codegen.lanes import Lanes
+from tilewright.codegen.literals import Lane
+from tilewright.ir import types as t
+from tilewright.ir.inst import Inst
+
+if TYPE_CHECKING:
+    from tilewright.targets.cpu.memory import Access, Memory
+
+FAR = 1 << 42  # bytes: no array is as large, and 2**20 of them do not run around the address space
+
+# The first program that faults leaves what happened in the launch state and stops the launch.
+FAULT_IR = """
+define internal void @tw_fault(
+    ptr %args, i64 %site, i64 %pid, i64 %address, i64 %stride, i64 %count) cold noinline {
+  %state = load ptr, ptr %args
+  %record = getelementptr i64, ptr %state, i64 8
+  %old = cmpxchg ptr %record, i64 0, i64 1 acq_rel monotonic
+  %won = extractvalue { i64, i1 } %old, 1
+  br i1 %won, label %tell, label %stop
+tell:
+  %p1 = getelementptr i64, ptr %record, i64 1
+  store i64 %site, ptr %p1
+  %p2 = getelementptr i64, ptr %record, i64 2
+  store i64 %pid, ptr %p2
+  %p3 = getelementptr i64, ptr %record, i64 3
+  store i64 %address, ptr %p3
+  %p4 = getelementptr i64, ptr %record, i64 4
+  store i64 %stride, ptr %p4
+  %p5 = getelementptr i64, ptr %record, i64 5
+  store i64 %count, ptr %p5
+  br label %stop
+stop:
+  %word = cmpxchg ptr %state, i64 0, i64 1 acq_rel monotonic
+  ret void
+}
+"""
+
+
+@dataclass(slots=True)
+class Extent:
+    """The addresses that an argument's storage spans, i64 as all addresses here."""
+
+    low: Lane
+    high: Lane
+    spans: dict[int, tuple[Lane, Lane]] = field(default_factory=dict)
+
+
+def span(m: Memory, extent: Extent, size: int) -> tuple[Lane, Lane]:
+    """The first and last address of an element that lies inside, none where none fits."""
+    if size not in extent.spans:
+        b = m.e.b
+        with m.e.w.outside(0):
+            wide = m.e.const(size)
+            short = b.lt(b.sub(extent.high, extent.low), wide)
+            first = b.select(short, m.e.const((1 << 63) - 1), extent.low)
+            extent.spans[size] = first, b.sub(extent.high, wide)
+    return extent.spans[size]
+
+
+def check_row(m: Memory, inst: Inst, a: Access) -> None:
+    """One test for a whole row of a progression of addresses."""
+    param = m.param(inst)
+    if not m.bounds or param is None:
+        return
+    e, b = m.e, m.e.b
+    count = m.active(a.mask)
+    start = b.bitcast(a.pointer.base, t.int64)
+    stride = a.pointer.stride
+    step = stride if isinstance(stride, Lane) else e.const(max(-FAR, min(stride, FAR)))
+    if isinstance(stride, Lane):
+        step = b.minimum(b.maximum(stride, e.const(-FAR)), e.const(FAR))
+    end = b.add(start, b.mul(b.sub(count, e.const(1)), step))
+    low, high = start, end
+    if isinstance(stride, Lane) or stride < 0:
+        low, high = b.minimum(start, end), b.maximum(start, end)
+    some = b.gt(count, e.const(0)) if count.known is None else None
+    bad = outside(m, param, low, high, a.size, some)
+    leave_if(m, inst, bad, start, step, count)
+
+
+def check_one(m: Memory, inst: Inst, address: Lane, size: int, mask: Lane) -> None:
+    """Test one access."""
+    param = m.param(inst)
+    if not m.bounds or param is None:
+        return
+    place = m.e.b.bitcast(address, t.int64)
+    bad = outside(m, param, place, place, size, None if mask.text == "true" else mask)
+    leave_if(m, inst, bad, place, m.e.const(0), m.e.const(1))
+
+
+def outside(m: Memory, param: int, low: Lane, high: Lane, size: int, some: Lane | None) -> Lane:
+    """Whether [low, high + size) does not lie in an argument, if there are some accesses."""
+    b = m.e.b
+    first, last = span(m, m.extent(param), size)
+    bad = b.bit_or(b.lt(low, first), b.gt(high, last))
+    return bad if some is None else b.bit_and(bad, some)
+
+
+def check_lanes(m: Memory, inst: Inst, address: Lane, mask: Lane, size: int) -> None:
+    """One test for the addresses of every lane that is not masked off."""
+    param = m.param(inst)
+    if not m.bounds or param is None:
+        return
+    b = m.e.b
+    place = b.bitcast(address, t.int64)
+    first, last = span(m, m.extent(param), size)
+    bad = b.bit_or(b.lt(place, first), b.gt(place, last))
+    bad = b.bit_and(bad, mask)
+    leave_if(m, inst, any_lane(b, bad), place, m.e.const(0), m.e.const(1), bad)
+
+
+def leave_if(
+    m: Memory, inst: Inst, bad: Lane, start: Lane, stride: Lane, count: Lane,
+    lanes: Lane | None = None,
+) -> None:  # fmt: skip
+    """Leave the kernel where an access is bad: that of a row, or the first of some lanes."""
+    w = m.e.w
+    fault, go = w.new_label("fault"), w.new_label("go")
+    w.write(f"br i1 {bad.text}, label %{fault}, label %{go}")
+    w.label(fault)
+    if lanes is not None:
+        start = first_lane(m.e.b, lanes, start)
+    raise_fault(m, inst, start, stride, count)
+    w.label(go)
+
+
+def raise_fault(m: Memory, inst: Inst, address: Lane, stride: Lane, count: Lane) -> None:
+    """Note what happened, and leave the kernel."""
+    w = m.e.w
+    w.declare(FAULT_IR)
+    w.write(
+        f"call void @tw_fault(ptr %args, i64 {m.site(inst)}, i64 %pid, "
+        f"i64 {address.text}, i64 {stride.text}, i64 {count.text})"
+    )
+    w.write(f"br label %{m.fault_label}")
+
+
+def any_lane(b: Lanes, mask: Lane) -> Lane:
+    """Whether a mask is on in any lane."""
+    if mask.width == 1:
+        return mask
+    bits = b.value(f"bitcast {mask.typed} to i{mask.width}", t.int1, 1).text
+    return b.value(f"icmp ne i{mask.width} {bits}, 0", t.int1, 1)
+
+
+def first_lane(b: Lanes, mask: Lane, values: Lane) -> Lane:
+    """The value in the first lane that is on."""
+    n = mask.width
+    if n == 1:
+        return values
+    bits = b.value(f"bitcast {mask.typed} to i{n}", t.int1, 1).text
+    b.require(f"declare i{n} @llvm.cttz.i{n}(i{n}, i1)")
+    number = b.value(f"call i{n} @llvm.cttz.i{n}(i{n} {bits}, i1 true)", t.int1, 1).text
+    values = b.splat(values, n)
+    return b.value(f"extractelement {values.typed}, i{n} {number}", values.dtype, 1)

@@ -1,0 +1,455 @@
+"""Products on tensor cores by mma.sync: which ones, in which layouts, and how they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tilewright.codegen.literals import Lane
+from tilewright.ir import types as t
+from tilewright.ir.inst import Block, Inst, Kernel, Value
+from tilewright.ir.types import DType
+from tilewright.targets.cuda import convert, f2
+from tilewright.targets.cuda.arch import Arch
+from tilewright.targets.cuda.emitter import Emitter
+from tilewright.targets.cuda.exchange import store_moves
+from tilewright.targets.cuda.layout import Layout, log2, union
+from tilewright.targets.cuda.operands import (
+    DotLayouts,
+    Shared,
+    mma_a,
+    mma_accumulator,
+    mma_b,
+    operand_tile,
+)
+from tilewright.targets.cuda.swizzle import Side, access, is_aligned
+from tilewright.targets.cuda.tiles import Tile, tile
+
+if TYPE_CHECKING:
+    from tilewright.targets.cuda.lower import Lowering
+
+ROWS, COLUMNS = 16, 8  # of the result of one instruction
+CHUNK = 16  # bytes that ldmatrix reads from one row
+CHEAP = {"none", "registers", "shuffles"}  # conversions that need no shared memory
+MOST_HELD = 64  # 32-bit registers of an operand that may be held through a loop
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One mma.sync: what operands are turned into, its K, and how PTX spells it."""
+
+    operand: DType
+    result: DType
+    inner: int
+    name: str
+
+    @property
+    def registers(self) -> tuple[int, int]:
+        """32-bit registers of the left and of the right operand."""
+        words = self.inner * self.operand.bits // 128
+        return 2 * words, words
+
+
+F16 = Instruction(t.float16, t.float32, 16, "m16n8k16.row.col.f32.f16.f16.f32")
+F16_OLD = Instruction(t.float16, t.float32, 8, "m16n8k8.row.col.f32.f16.f16.f32")
+BF16 = Instruction(t.bfloat16, t.float32, 16, "m16n8k16.row.col.f32.bf16.bf16.f32")
+TF32 = Instruction(t.float32, t.float32, 8, "m16n8k8.row.col.f32.tf32.tf32.f32")
+S8 = Instruction(t.int8, t.int32, 32, "m16n8k32.row.col.s32.s8.s8.s32")
+U8 = Instruction(t.uint8, t.int32, 32, "m16n8k32.row.col.s32.u8.u8.s32")
+
+
+def instruction_for(inst: Inst, arch: Arch) -> Instruction | None:
+    """What multiplies these operands exactly, if anything does."""
+    left, right, acc = (v.type for v in inst.operands)
+    dtype = left.dtype
+    if dtype.is_fp8() or (dtype is right.dtype is t.float16):
+        # Every fp8 number is one of fp16.
+        found = F16 if arch.capability >= 80 else F16_OLD
+    elif arch.capability < 80 or dtype is t.float32 and inst.attrs.get("precision") != "tf32":
+        return None
+    else:
+        found = {t.bfloat16: BF16, t.float32: TF32, t.int8: S8, t.uint8: U8}.get(dtype)
+    if found is None or (acc.dtype.is_integer and acc.dtype.bits != 32):
+        return None
+    rows, columns = acc.shape[-2:]
+    least = max(found.inner, 16) if found.operand.bits == 16 else found.inner
+    fits = rows >= ROWS and columns >= COLUMNS and left.shape[-1] >= least
+    return found if fits else None
+
+
+def table(kernel: Kernel) -> Callable[[Inst, Arch, int], DotLayouts | None]:
+    """The layouts of the dots of a kernel."""
+    home = homes(kernel.body, {})
+    linked = chained(kernel)
+
+    def layouts(inst: Inst, arch: Arch, num_warps: int) -> DotLayouts | None:
+        found = instruction_for(inst, arch)
+        if found is None:
+            return None
+        split = split_warps(inst.result.type.shape, num_warps, inst in linked)
+        held = []
+        for k, fragment in enumerate(fragments(inst, found, split)):
+            outside = home.get(inst.operands[k]) is not home[inst.result]
+            small = fragment.registers * found.operand.bits // 32 <= MOST_HELD
+            held.append(fragment if outside and small else None)
+        return DotLayouts(*held, mma_accumulator(inst.result.type.shape, *split))
+
+    return layouts
+
+
+def homes(block: Block, found: dict[Value, Block]) -> dict[Value, Block]:
+    """The block that each value is computed in."""
+    for p in block.params:
+        found[p] = block
+    for inst in block.insts:
+        for r in inst.results:
+            found[r] = block
+        for inner in inst.blocks:
+            homes(inner, found)
+    return found
+
+
+def chained(kernel: Kernel) -> set[Inst]:
+    """Dots of which one's left operand is computed from another's result, element by element."""
+    linked = set()
+    for inst in kernel.walk():
+        if inst.op.name == "dot":
+            source = source_dot(inst.operands[0])
+            if source is not None:
+                linked |= {inst, source}
+    return linked
+
+
+def source_dot(value: Value) -> Inst | None:
+    """The dot that a value is computed from by elementwise ops, if any."""
+    stack, seen = [value], set()
+    while stack:
+        inst = stack.pop().inst
+        if inst is None or inst in seen:
+            continue
+        seen.add(inst)
+        if inst.op.name == "dot":
+            return inst
+        if inst.op.is_elementwise:
+            stack += inst.operands
+    return None
+
+
+def split_warps(shape: tuple[int, ...], num_warps: int, along_rows: bool) -> tuple[int, int]:
+    """How many warps share the rows, and the columns, so that they read the least."""
+    rows, columns = shape[-2:]
+
+    def price(warps_m: int) -> tuple[float, float]:
+        warps_n = num_warps // warps_m
+        idle = max(1, ROWS * warps_m / rows) * max(1, COLUMNS * warps_n / columns)
+        return idle, (rows / warps_m + columns / warps_n)
+
+    if along_rows:
+        return num_warps, 1
+    choices = [1 << k for k in range(log2(num_warps) + 1)]
+    best = min(choices, key=price)
+    return best, num_warps // best
+
+
+def fragments(inst: Inst, found: Instruction, split: tuple[int, int]) -> tuple[Layout, Layout]:
+    """What the instruction takes of each operand in registers."""
+    bits = found.operand.bits
+    return (
+        mma_a(inst.operands[0].type.shape, bits, *split),
+        mma_b(inst.operands[1].type.shape, bits, *split),
+    )
+
+
+# --- operands
+
+
+@dataclass(frozen=True)
+class Words:
+    """An operand's registers of 32 bits, by the index of the first element of each block.
+
+    A block is what one instruction takes: 16 rows or 8 columns, by its K.
+    """
+
+    blocks: dict[int, list[Lane]]
+
+
+class Product:
+    """One dot on tensor cores."""
+
+    def __init__(self, x: Lowering, inst: Inst, found: Instruction):
+        self.x = x
+        self.e: Emitter = x.e
+        self.inst = inst
+        self.found = found
+        self.layout = x.layout(inst.result)
+        self.split = split_of(self.layout)
+        self.fragments = fragments(inst, found, self.split)
+
+    def run(self) -> Tile:
+        x, e = self.x, self.e
+        acc = x.tile(self.inst.operands[2], self.layout)
+        sums = [e.b.cast(v, self.found.result) for v in acc.lanes]
+        readers = [self.reader(side) for side in (0, 1)]
+        if any(isinstance(r, FromShared) for r in readers):
+            e.barrier()
+        shape = self.layout.shape
+        inner = self.inst.operands[0].type.shape[-1]
+        counts = registers_of(self.layout)
+        for batch in range(shape[0] if len(shape) == 3 else 1):
+            for k in range(0, inner, self.found.inner):
+                lefts = [readers[0].read(batch, i, k) for i in counts.rows]
+                rights = [readers[1].read(batch, j, k) for j in counts.columns]
+                self.multiply(sums, lefts, rights, counts, batch)
+        e.memory.give_back(sum(isinstance(r, FromShared) for r in readers))
+        return tile(self.layout, [e.b.cast(v, acc.dtype) for v in sums])
+
+    def multiply(self, sums, lefts, rights, counts, batch: int) -> None:
+        """All blocks of the result, for one step along K; to and fro, to reuse operands."""
+        for i, left in enumerate(lefts):
+            order = range(len(rights)) if i % 2 == 0 else reversed(range(len(rights)))
+            for j in order:
+                where = counts.register(batch, counts.rows[i], counts.columns[j])
+                held = [sums[where + k] for k in range(4)]
+                sums[where : where + 4] = self.mma(left, rights[j], held)
+
+    def mma(self, left: list[Lane], right: list[Lane], held: list[Lane]) -> list[Lane]:
+        e, found = self.e, self.found
+        letter = "f" if found.result is t.float32 else "r"
+        kind = held[0].type
+        count = len(left) + len(right)
+        names = [f"${k}" for k in range(8 + count)]
+        a, b = names[8 : 8 + len(left)], names[8 + len(left) :]
+        text = (
+            f"mma.sync.aligned.{found.name} {{{', '.join(names[:4])}}}, {{{', '.join(a)}}}, "
+            f"{{{', '.join(b)}}}, {{{', '.join(names[4:8])}}};"
+        )
+        constraints = [f"={letter}"] * 4 + ["0", "1", "2", "3"] + ["r"] * count
+        result = "{" + ", ".join([kind] * 4) + "}"
+        operands = ", ".join(v.typed for v in [*held, *left, *right])
+        name = e.w.value(
+            f'call {result} asm "{text}", "{",".join(constraints)}"({operands}) convergent', "mma"
+        )
+        return [e.b.value(f"extractvalue {result} {name}, {k}", found.result, 1) for k in range(4)]
+
+    # --- operands
+
+    def reader(self, side: int):
+        """How an operand's registers come: from those it is in, or from shared memory."""
+        value = self.inst.operands[side]
+        goal = self.fragments[side]
+        held = self.x.tile(value)
+        if not held.uniform and not self.x.is_at_hand(value, goal):
+            kind = convert.plan(held.layout, goal, held.dtype.bits).kind
+            if kind not in CHEAP and held.dtype is self.found.operand:
+                shared = stage_for(held.layout, held.dtype.bytes)
+                if shared is not None and can_load(shared, side, self.found):
+                    return FromShared(self, side, held, shared)
+        return FromRegisters(self, side, self.x.tile(value, goal))
+
+
+def split_of(layout: Layout) -> tuple[int, int]:
+    """How an accumulator's warps share rows and columns."""
+    first, count = layout.span(len(layout.shape) - 2)
+    mask = (1 << count) - 1 << first
+    columns = (1 << first) - 1
+    along = sum(bool(c & columns) for c in layout.warp)
+    # Warps that only repeat others count as rows.
+    del mask
+    return layout.num_warps >> along, 1 << along
+
+
+@dataclass(frozen=True)
+class Counts:
+    """The blocks of a thread's accumulator: where they begin, and their registers."""
+
+    layout: Layout
+    rows: list[int]
+    columns: list[int]
+
+    def register(self, batch: int, row: int, column: int) -> int:
+        """The first of the four registers of a block."""
+        layout, rank = self.layout, len(self.layout.shape)
+        index = row << layout.span(rank - 2)[0] | column
+        if rank == 3:
+            index |= batch << layout.span(0)[0]
+        return f2.solve(layout.register, index)
+
+
+def registers_of(layout: Layout) -> Counts:
+    """The rows and columns, relative to the thread's own, at which its blocks begin."""
+    rank = len(layout.shape)
+    rows = sorted({r for r in constants(layout, rank - 2) if r % ROWS == 0})
+    columns = sorted({c for c in constants(layout, rank - 1) if c % COLUMNS == 0})
+    return Counts(layout, rows, columns)
+
+
+def constants(layout: Layout, dim: int) -> list[int]:
+    return layout.along(dim).split()[0]
+
+
+class FromRegisters:
+    """An operand in the registers that the instruction takes."""
+
+    def __init__(self, product: Product, side: int, held: Tile):
+        self.product = product
+        self.side = side
+        self.held = held
+        self.packed: dict[int, Lane] = {}
+
+    def read(self, batch: int, start: int, k: int) -> list[Lane]:
+        """The words of the block that begins at a row (or column) and a place along K."""
+        product, layout = self.product, self.held.layout
+        rank = len(layout.shape)
+        dims = (rank - 2, rank - 1) if self.side == 0 else (rank - 1, rank - 2)
+        index = start << layout.span(dims[0])[0] | k << layout.span(dims[1])[0]
+        if rank == 3:
+            index |= batch << layout.span(0)[0]
+        first = f2.solve(layout.register, index)
+        pack = 32 // product.found.operand.bits
+        count = product.found.registers[self.side]
+        return [self.word(first | n * pack, pack) for n in range(count)]
+
+    def word(self, first: int, pack: int) -> Lane:
+        if first not in self.packed:
+            e = self.product.e
+            lanes = [self.product_operand(v) for v in self.held.lanes[first : first + pack]]
+            self.packed[first] = e.pack([e.to_word(v) for v in lanes])
+        return self.packed[first]
+
+    def product_operand(self, value: Lane) -> Lane:
+        """A value as the instruction takes it."""
+        product = self.product
+        if product.found is TF32:
+            return to_tf32(product.e, value)
+        return product.e.b.cast(value, product.found.operand)
+
+
+def to_tf32(e: Emitter, value: Lane) -> Lane:
+    """fp32 rounded to the 10 bits after the point that the tensor cores look at."""
+    text = f'call i32 asm "cvt.rna.tf32.f32 $0, $1;", "=r,f"({value.typed})'
+    return e.b.bitcast(e.b.value(text, t.uint32, 1), t.float32)
+
+
+# --- operands by way of shared memory
+
+
+def stage_for(layout: Layout, bytes: int) -> Shared | None:
+    """Where a tile lies in shared memory: rows along what its threads hold neighbours of."""
+    if len(layout.shape) != 2 or bytes > 4:
+        return None
+    order = (1, 0)
+    vertical = [c for c in layout.register if c == 1 << layout.span(0)[0]]
+    if vertical and 1 not in layout.register:
+        order = (0, 1)
+    if layout.shape[order[0]] * bytes < CHUNK:
+        return None
+    return operand_tile(layout.shape, bytes, order)
+
+
+def rows_of(shared: Shared) -> int:
+    """The dimension that runs along rows in shared memory."""
+    return 1 if shared.columns[0] == 1 else 0
+
+
+def can_load(shared: Shared, side: int, found: Instruction) -> bool:
+    """Whether ldmatrix gives what the instruction takes; it transposes 16-bit elements only."""
+    inner_dim = 1 - side
+    if rows_of(shared) == inner_dim:
+        return shared.shape[inner_dim] >= found.inner and found is not F16_OLD
+    return found.operand.bits == 16 and found is not F16_OLD
+
+
+class FromShared:
+    """An operand that is stored to shared memory and read by ldmatrix."""
+
+    def __init__(self, product: Product, side: int, held: Tile, shared: Shared):
+        self.product = product
+        self.side = side
+        self.shared = shared
+        self.bytes = held.dtype.bytes
+        e = product.e
+        self.base = e.memory.take(shared.size)
+        store_tile(e, held, shared, self.base)
+        self.turned = rows_of(shared) != 1 - side
+        self.bases: dict[int, Lane] = {}
+        self.pending: dict[tuple[int, int], list[Lane]] = {}
+
+    def read(self, batch: int, start: int, k: int) -> list[Lane]:
+        """The words of a block; two blocks of columns come at once."""
+        if self.side == 0:
+            return self.load(start, k, 4)
+        if (start, k) not in self.pending:
+            other = start ^ COLUMNS
+            columns = constants(self.product.layout, 1)
+            if other in columns and not start & COLUMNS:
+                both = self.load(start, k, 4)
+                self.pending[start, k], self.pending[other, k] = both[:2], both[2:]
+            else:
+                self.pending[start, k] = self.load(start, k, 2)
+        return self.pending[start, k]
+
+    def index(self, outer: int, inner: int) -> int:
+        """The row-major index of an element at a row or column, and a place along K."""
+        empty = Layout(self.shared.shape, (), (), ())
+        dims = (0, 1) if self.side == 0 else (1, 0)
+        return outer << empty.span(dims[0])[0] | inner << empty.span(dims[1])[0]
+
+    def lanes(self) -> list[int]:
+        """The row of shared memory that each lane gives the address of, as columns of its number.
+
+        Lanes 0 to 7 give those of the first 8 x 8 matrix, 8 to 15 those of the second, ...
+        The matrices of a left operand are the upper rows, the lower rows, then both again further
+        along K; those of a right one are two along K, then both again 8 columns on.
+        """
+        chunk = CHUNK // self.bytes
+        if self.turned:
+            rows = [self.index(0, 1 << k) for k in range(3)]
+        else:
+            rows = [self.index(1 << k, 0) for k in range(3)]
+        along = self.index(0, 8 if self.turned else chunk)
+        across = self.index(8, 0)
+        return [*rows, across, along] if self.side == 0 else [*rows, along, across]
+
+    def load(self, start: int, k: int, count: int) -> list[Lane]:
+        e, offset = self.product.e, self.shared.offset
+        lane = [offset(c) * self.bytes for c in self.lanes()]
+        if count == 2:
+            lane[4] = 0
+        fragment = self.product.fragments[self.side]
+        warp = [offset(c) * self.bytes for c in fragment.warp]
+        used = union((*lane, *warp))
+        constant = offset(self.index(start, k)) * self.bytes
+        low = constant & used
+        if low not in self.bases:
+            own = e.of_thread((*lane, *warp))
+            self.bases[low] = e.b.add(self.base, e.xor(own, low))
+        address = e.plus(self.bases[low], constant ^ low)
+        return ldmatrix(e, address, count, self.turned)
+
+
+def ldmatrix(e: Emitter, address: Lane, count: int, turned: bool) -> list[Lane]:
+    """8 x 8 matrices of 16-bit elements, a word of each to every lane."""
+    trans = ".trans" if turned else ""
+    name = f"llvm.nvvm.ldmatrix.sync.aligned.m8n8.x{count}{trans}.b16.p3"
+    kind = "{ " + ", ".join(["i32"] * count) + " }"
+    e.w.declare(f"declare {kind} @{name}(ptr addrspace(3))")
+    pointer = e.w.value(f"inttoptr {address.typed} to ptr addrspace(3)")
+    found = e.w.value(f"call {kind} @{name}(ptr addrspace(3) {pointer})")
+    return [e.b.value(f"extractvalue {kind} {found}, {k}", t.uint32, 1) for k in range(count)]
+
+
+def store_tile(e: Emitter, held: Tile, shared: Shared, base: Lane) -> None:
+    """Write a tile to its place in shared memory, in the widest accesses that its layout allows."""
+    layout = held.layout.compact()
+    lanes = [held.lanes[r] for r in held.layout.registers_holding(layout.split()[0])]
+    words = [e.to_word(v) for v in lanes]
+    size = words[0].dtype.bytes
+    by_offset = {shared.columns[k]: 1 << k for k in range(layout.bits)}
+    vector: list[int] = []
+    while size << len(vector) < CHUNK and by_offset.get(1 << len(vector)) in layout.register:
+        vector.append(by_offset[1 << len(vector)])
+    while not is_aligned(shared.columns, Side(layout, tuple(vector))):
+        vector.pop()
+    stores = access(Side(layout, tuple(vector)), shared.columns, 0, 0, 1, True)
+    store_moves(e, stores, stores.passes[0], base, words)
