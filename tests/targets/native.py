@@ -36,7 +36,7 @@ class Native:
     def run(
         self, grid: Sequence[int], values: Sequence[Any], team: int = 1, chunk: int = 1
     ) -> list[int]:
-        """Launch; gives the record of a fault: taken, site, program, address, bytes outside."""
+        """Launch; gives the record of a fault: taken, site, program, address, stride, count."""
         sizes = (*grid, 1, 1)[:3]
         state = (ctypes.c_int64 * STATE_WORDS)()
         slots = np.zeros(HEAD_SLOTS + SLOTS * len(values), np.int64)
@@ -52,7 +52,7 @@ class Native:
                 slot.view(np.uint8)[: number.nbytes] = number.view(np.uint8)
         total = sizes[0] * sizes[1] * sizes[2]
         threads.parallel(self.entry, slots.ctypes.data, total, chunk, team)
-        return list(state[TAKEN : TAKEN + 5])
+        return list(state[TAKEN : TAKEN + 6])
 
 
 def run_native(

@@ -20,7 +20,7 @@ import tilewright.language as tl
 from tilewright.codegen import llvm
 from tilewright.errors import DeadlockError
 from tilewright.targets.cpu import threads
-from tilewright.targets.cpu.launch import OUTSIDE, TAKEN
+from tilewright.targets.cpu.launch import COUNT, TAKEN
 from tilewright.targets.cpu.waits import MOST_TOGETHER
 
 native_only = pytest.mark.skipif(not threads.is_native(), reason="needs the native pool")
@@ -349,6 +349,6 @@ def test_the_same_without_the_native_pool(monkeypatch, team, n, stuck):
     record = native.run((n,), [count, out, n + stuck], team, chunk=-1)
     assert record[0] == stuck
     if stuck:
-        assert record[OUTSIDE - TAKEN] == (n if team > 1 else 1)
+        assert record[COUNT - TAKEN] == (n if team > 1 else 1)
     else:
         assert out.tolist() == [n] * n

@@ -129,7 +129,7 @@ def _float_to_float(b: Lanes, x: Lane, dtype: DType) -> Lane:
 
 
 def _has_half(b: Lanes) -> bool:
-    """Whether the machine converts fp16; else LLVM calls functions of a library that is not there."""
+    """Whether the machine converts fp16; else LLVM calls a library that is not there."""
     return b.target != "x86" or "f16c" in b.features
 
 

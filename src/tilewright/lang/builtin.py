@@ -36,30 +36,30 @@ def argument(value: Any, static: bool) -> Any:
     return unwrap(value)
 
 
-def builtin(function: Callable) -> Callable:
+def builtin(fn: Callable) -> Callable:
     """Decorator: a function of the language. Constexprs arrive unwrapped."""
-    places, beyond = static_places(function)
+    places, beyond = static_places(fn)
 
-    @functools.wraps(function)
+    @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
         if not has_machine():
             raise InternalError(
-                f"tl.{function.__name__} was called outside a kernel; "
+                f"tl.{fn.__name__} was called outside a kernel; "
                 "decorate the function that calls it with @triton.jit"
             )
         kwargs.pop("_semantic", None)
         kwargs.pop("_builder", None)
         given = [argument(a, s) for a, s in zip(args, places)]
         given += [argument(a, beyond) for a in args[len(places) :]]
-        return function(*given, **{k: argument(v, k in STATIC) for k, v in kwargs.items()})
+        return fn(*given, **{k: argument(v, k in STATIC) for k, v in kwargs.items()})
 
     call.is_tile_builtin = True
     return call
 
 
-def is_builtin(value: Any) -> bool:
-    """Whether a kernel may call `value` as a function of the language."""
-    return isinstance(value, Op) or getattr(value, "is_tile_builtin", False)
+def is_builtin(fn: Any) -> bool:
+    """Whether a kernel may call `fn` as a function of the language."""
+    return isinstance(fn, Op) or getattr(fn, "is_tile_builtin", False)
 
 
 def public(op: Op) -> Callable[[Callable], Op]:

@@ -18,6 +18,7 @@ from tilewright.ops import math as m
 
 def bits_of(x: tensor, signed: bool = False) -> tensor:
     """The bits of a number as an integer of its width."""
+    want(x.dtype is not t.int1, f"needs numbers, got {x.handle.type}")
     name = f"{'' if signed else 'u'}int{x.dtype.bits}"
     return cast_function(x, t.BY_NAME[name], bitcast=True)
 

@@ -38,6 +38,11 @@ class pointer_type(metaclass=_StandsFor):
         return pointer_to(unwrap(element_ty), bool(unwrap(const)))
 
 
+def const_pointer_type(element_ty: DType, address_space: int = 1) -> DType:
+    """The dtype of pointers through which nothing is written."""
+    return pointer_to(unwrap(element_ty), True)
+
+
 class block_type(metaclass=_StandsFor):
     """`tl.block_type(tl.float32, [4, 8])` is the type of such tiles."""
 
@@ -130,11 +135,20 @@ def aggregate_replace(value: Any, **fields: Any) -> Any:
     return new
 
 
-class async_task:
-    """Tasks of one GPU's warps are chosen by the compiler."""
+def refused(name: str, reason: str) -> type:
+    """A class of Triton's that has no instances here."""
 
-    def __init__(self, *_: Any, **__: Any):
-        raise UnsupportedError(
-            "async_task is not supported: which warps do what is decided by the compiler; write "
-            "the statements without it"
-        )
+    def refuse(self: Any, *_: Any, **__: Any) -> None:
+        raise UnsupportedError(f"{name} is not supported: {reason}")
+
+    return type(name, (), {"__init__": refuse, "__doc__": f"Not supported: {reason}."})
+
+
+async_task = refused(
+    "async_task",
+    "which warps do what is decided by the compiler; write the statements without it",
+)
+function_type = refused("function_type", "functions are compiled in place and have no type")
+nv_tma_desc_type = refused(
+    "nv_tma_desc_type", "raw descriptors are for one GPU; use tl.make_tensor_descriptor"
+)

@@ -141,8 +141,8 @@ def inner(
     )
     names.update(
         __entries={}, __find=ways.find, __learn=ways.learn, __slow=ways.slow,
-        __frozen=frozen, __sizes=sizes, __LaunchError=LaunchError, __names=signature.names, __callable=callable,
-        __dict=dict, __zip=zip, __wide=arrays.integer_dtype,
+        __frozen=frozen, __sizes=sizes, __LaunchError=LaunchError,
+        __names=signature.names, __callable=callable, __dict=dict, __zip=zip, __wide=arrays.integer_dtype,
     )  # fmt: skip
     return write(text, signature.kernel, names)
 

@@ -60,7 +60,8 @@ def span(m: Memory, extent: Extent, size: int) -> tuple[Lane, Lane]:
             wide = m.e.const(size)
             short = b.lt(b.sub(extent.high, extent.low), wide)
             first = b.select(short, m.e.const((1 << 63) - 1), extent.low)
-            extent.spans[size] = first, b.sub(extent.high, wide)
+            last = b.select(short, first, b.sub(extent.high, wide))
+            extent.spans[size] = first, last
     return extent.spans[size]
 
 
@@ -111,8 +112,9 @@ def check_lanes(m: Memory, inst: Inst, address: Lane, mask: Lane, size: int) -> 
     b = m.e.b
     place = b.bitcast(address, t.int64)
     first, last = span(m, m.extent(param), size)
-    bad = b.bit_or(b.lt(place, first), b.gt(place, last))
-    bad = b.bit_and(bad, mask)
+    with m.e.w.outside(0):
+        first, room = (b.bitcast(x, t.uint64) for x in (first, b.sub(last, first)))
+    bad = b.bit_and(b.gt(b.sub(b.bitcast(place, t.uint64), first), room), mask)
     leave_if(m, inst, any_lane(b, bad), place, m.e.const(0), m.e.const(1), bad)
 
 

@@ -119,7 +119,7 @@ class Counters:
         there = b.value(f"icmp ne ptr {table}, null", t.int1, 1)
         if mask is not None and mask.text != "true":
             there = b.bit_and(there, mask)
-        low = self.memory.extent(param).low
+        low = b.bitcast(self.memory.extent(param).low, t.uint64)
         byte = b.sub(b.bitcast(pointer, t.uint64), low)
         element = b.idiv(byte, b.const(size, t.uint64))
         mark, go = w.new_label("mark"), w.new_label("go")

@@ -279,5 +279,5 @@ none:
 
 
 def match_ir() -> str:
-    """`@is_quiet`, `@in_force`, `@holds`, `@bind`, `@tw_key` and `@find`, which the launcher calls in turn."""
+    """`@is_quiet`, `@in_force`, `@holds`, `@bind`, `@tw_key` and `@find`, for the launcher."""
     return read_ir() + string.Template(_MATCH).substitute(LINE, most_options=MOST_OPTIONS)

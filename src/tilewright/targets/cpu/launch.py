@@ -31,7 +31,7 @@ from tilewright.targets.cpu import fastcall, threads
 STATE_WORDS = 16  # the launch's state: 8 words of the pool, then the record of a fault
 HEAD_SLOTS = 6  # pointer to the state, grid, pointer to counters, reserved
 SLOTS = 3  # of a parameter: value, and the bounds of its storage
-TAKEN, SITE, PROGRAM, ADDRESS, OUTSIDE = range(8, 13)  # words of the fault record
+TAKEN, SITE, PROGRAM, ADDRESS, STRIDE, COUNT = range(8, 14)  # words of the fault record
 CHUNKS_PER_THREAD = 6  # so that threads which finish early find work left
 
 
@@ -218,7 +218,7 @@ class CpuBinary:
         return OutOfBoundsError(self.bounds_message(words, site, program, loc))
 
     def deadlock_message(self, words: Any, program: tuple[int, int, int], loc: Loc) -> str:
-        running, unstarted = words[OUTSIDE], words[ADDRESS]
+        running, unstarted = words[COUNT], words[ADDRESS]
         x, y, z = words[STATE_WORDS + 1 :][:3]
         total = x * y * z
         if unstarted < 0:  # one thread, which runs them in order
@@ -245,17 +245,31 @@ class CpuBinary:
     ) -> str:
         size = site["bytes"]
         number = site["param"]
-        address = words[ADDRESS] % (1 << 64)
-        name, start, high = "its argument", 0, 0
+        name, start, low, high = "its argument", 0, 0, 0
         if number >= 0:
             name = self.metadata["params"][number][0]
-            start, _, high = words[STATE_WORDS + HEAD_SLOTS + SLOTS * number :][:SLOTS]
-        element = (address - start) // size
-        outside = -(-words[OUTSIDE] // size)
+            start, low, high = words[STATE_WORDS + HEAD_SLOTS + SLOTS * number :][:SLOTS]
+        row = (words[ADDRESS], words[STRIDE], words[COUNT])
+        address, outside = first_outside(*row, size, low, high)
         return out_of_bounds_message(
             self.metadata["name"], site["kind"], name, loc, program,
-            element, max(0, high - start) // size, outside,
+            (address - start) // size, max(0, high - start) // size, outside,
         )  # fmt: skip
+
+
+def first_outside(
+    address: int, stride: int, count: int, size: int, low: int, high: int
+) -> tuple[int, int]:
+    """Of a row of accesses the address of the first outside [low, high), and by how many elements
+    the row reaches out on that side."""
+    last = address + stride * (count - 1)
+    if low <= address <= high - size:
+        room = high - size - address if stride > 0 else address - low
+        address += (room // abs(stride) + 1) * stride
+    if address < low:
+        return address, -(-(low - min(address, last)) // size)
+    past = max(address, last) + size - high
+    return max(address, high), -(-past // size)
 
 
 def slot_format(kind: Type) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Value
+from tilewright.targets.cpu.bounds import span
 from tilewright.targets.cpu.gemm_pack import (
     pack_a_function,
     pack_rows_function,
@@ -90,12 +91,11 @@ class Corners:
         tests = [m for m in self.masks if m is not None and m.text != "true"]
         param = self.x.memory.param(self.source.load)
         if self.x.memory.bounds and param is not None:
-            extent = self.x.memory.extent(param)
-            size = b.const(self.source.pointer.type.dtype.element_ty.bytes, t.uint64)
-            top = b.sub(extent.high, size)
-            tests.append(b.ge(extent.high, size))
+            size = self.source.pointer.type.dtype.element_ty.bytes
+            ends = span(self.x.memory, self.x.memory.extent(param), size)
+            first, last = (b.bitcast(x, t.uint64) for x in ends)
             for place in self.places:
-                tests += [b.ge(place, extent.low), b.le(place, top)]
+                tests += [b.ge(place, first), b.le(place, last)]
         out = e.true.lane
         for test in tests:
             out = test if out.text == "true" else b.bit_and(out, test)
