@@ -27,7 +27,7 @@ from tilewright.targets.cuda import rules as cuda
 PAGE = Path(__file__).parents[1] / "docs" / "language.md"
 TILE_NAMES = frozenset(
     ("x", "y", "z", "a", "b", "input", "other", "seed", "offset", "offsets", "c0", "c1", "c2", "c3",
-     "u1", "u2", "n", "min", "max")
+     "u1", "u2", "n", "min", "max", "w", "div", "p", "q")
 )  # fmt: skip
 CONTROL = {control.for_.name, control.while_.name, control.if_.name, control.yield_.name}
 SHAPE = (4, 4)
@@ -168,7 +168,8 @@ def page() -> str:
         ("extra.hip", tl.extra.hip),
     ):  # fmt: skip
         rows = [row(n, v) for n, v in functions(module) if id(v) not in seen]
-        parts += [f"\n## triton.language.{title}\n", table(rows)]
+        if rows:
+            parts += [f"\n## triton.language.{title}\n", table(rows)]
     dtypes = ", ".join(f"`{d!r}`".replace("tl.", "") for d in t.SCALARS)
     parts += ["\n## Dtypes\n", f"{dtypes}. A call of one is a cast: `tl.float32(0)`."]
     return "\n".join(parts) + "\n"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
+from tilewright.errors import want
 from tilewright.ir import types as t
 from tilewright.lang import arithmetic as a
 from tilewright.lang.builtin import builtin
@@ -23,8 +25,10 @@ def in_double(function: Callable) -> Callable:
     def call(*xs: Any) -> tensor:
         xs = a.tensors_together(*xs)
         dtype = xs[0].dtype
+        want(dtype.is_float, f"needs floats, got {xs[0].handle.type}; cast with .to(tl.float32)")
         return cast(function(*[cast(x, t.float64) for x in xs]), dtype)
 
+    call.__signature__ = inspect.signature(function)
     return named(call, function.__name__, function.__doc__)
 
 

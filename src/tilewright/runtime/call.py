@@ -120,8 +120,9 @@ class Call:
         dump = tuple(s.strip() for s in self.settings.dump.split(",") if s.strip())
         facts = {leaf.name: leaf.divisible for leaf in self.leaves if leaf.divisible > 1}
         settings = self.settings
+        options = {k: v for k, v in self.options.items() if k in self.target.options}
         request = Request(
-            self.jit, self.types, self.constants, facts, self.target, debug=self.debug,
+            self.jit, self.types, self.constants, facts, self.target, options, self.debug,
             bounds=settings.bounds, verify=settings.verify, dump=dump,
         )  # fmt: skip
         return replace(request, **changes)

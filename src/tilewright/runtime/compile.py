@@ -37,6 +37,7 @@ class Request:
     constants: dict[str, Any]
     facts: dict[str, int]  # by parameter: what addresses and numbers are multiples of
     target: Target
+    options: dict[str, Any] = field(default_factory=dict)  # of the launch, as the target asks
     debug: bool = False
     bounds: bool = True
     counters: bool = False
@@ -137,6 +138,7 @@ def key_of(request: Request, closure: Closure, constants: Closure) -> str:
         closure.digest,
         constants.digest,
         repr(sorted(request.facts.items())),
+        repr(sorted(request.options.items())),
         repr((request.debug, request.bounds, request.counters)),
     )
 
@@ -205,6 +207,7 @@ def make_ir(request: Request, times: dict[str, float]) -> tuple[Kernel, str]:
             request.jit, request.types, request.constants, request.facts,
             options={"debug": request.debug},
         )  # fmt: skip
+    kernel.meta["options"] = request.options
     if "frontend" in request.dump:
         show(request, "frontend", print_kernel(kernel, locations=True))
 
