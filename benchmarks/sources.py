@@ -52,14 +52,41 @@ def gather_kernel(x_ptr, index_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def layer_norm_backward_kernel(
+    dy_ptr, x_ptr, w_ptr, mean_ptr, scale_ptr, dx_ptr, dw_parts_ptr, db_parts_ptr, rows, cols,
+    ROWS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """ROWS rows, one after the other; their gradients of weight and bias are one row of parts."""
+    at = tl.arange(0, BLOCK)
+    inside = at < cols
+    w = tl.load(w_ptr + at, mask=inside, other=0.0)
+    dw = tl.zeros([BLOCK], tl.float32)
+    db = tl.zeros([BLOCK], tl.float32)
+    first = tl.program_id(0) * ROWS
+    for row in range(first, tl.minimum(first + ROWS, rows)):
+        offset = row.to(tl.int64) * cols + at
+        dy = tl.load(dy_ptr + offset, mask=inside, other=0.0)
+        x = tl.load(x_ptr + offset, mask=inside, other=0.0)
+        scale = tl.load(scale_ptr + row)
+        normal = tl.where(inside, (x - tl.load(mean_ptr + row)) * scale, 0.0)
+        flow = w * dy
+        along = tl.sum(flow * normal, axis=0) / cols
+        mean_flow = tl.sum(flow, axis=0) / cols
+        tl.store(dx_ptr + offset, (flow - mean_flow - normal * along) * scale, mask=inside)
+        dw += dy * normal
+        db += dy
+    part = tl.program_id(0) * cols + at
+    tl.store(dw_parts_ptr + part, dw, mask=inside)
+    tl.store(db_parts_ptr + part, db, mask=inside)
+
+
+@triton.jit
 def sum_rows_kernel(x_ptr, out_ptr, cols, BLOCK: tl.constexpr):
     """The sum of one row."""
+    at = tl.arange(0, BLOCK)
     start = tl.program_id(0).to(tl.int64) * cols
-    total = tl.zeros([BLOCK], tl.float32)
-    for first in range(0, cols, BLOCK):
-        at = first + tl.arange(0, BLOCK)
-        total += tl.load(x_ptr + start + at, mask=at < cols, other=0)
-    tl.store(out_ptr + tl.program_id(0), tl.sum(total, axis=0))
+    x = tl.load(x_ptr + start + at, mask=at < cols, other=0)
+    tl.store(out_ptr + tl.program_id(0), tl.sum(x, axis=0))
 
 
 @triton.jit

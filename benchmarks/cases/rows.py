@@ -7,7 +7,7 @@ import peers
 import triton
 from case import OURS, Case, Run, empty, example, normal
 from peers import looped, prange, present, tensor, torch
-from sources import sum_cols_kernel, sum_rows_kernel
+from sources import layer_norm_backward_kernel, sum_cols_kernel, sum_rows_kernel
 
 argmax, cross_entropy, layer_norm = map(example, ("argmax", "cross_entropy", "layer_norm"))
 prefix_sum, rms_norm, softmax = map(example, ("prefix_sum", "rms_norm", "softmax"))
@@ -89,7 +89,9 @@ def layer_norm_loop(x, w, b, y):
     return y
 
 
-def layer_norm_backward_case(rows: int, cols: int) -> Case:
+def layer_norm_backward_case(rows: int, cols: int, rows_each: int = 0) -> Case:
+    """With `rows_each` a program takes so many rows; without it one, and a lock for its sums."""
+
     def make() -> Run:
         x, w, b, dy = layer_norm.inputs(rows, cols)
         _, mean, scale = layer_norm.forward(x, w, b)
@@ -104,11 +106,28 @@ def layer_norm_backward_case(rows: int, cols: int) -> Case:
             )  # fmt: skip
             return outs
 
-        ours = {OURS: lambda: layer_norm.backward(dy, x, w, mean, scale)}
-        calls = {**ours, **present(torch=with_torch)}
+        programs = triton.cdiv(rows, rows_each or rows)
+        dx, dw, db = empty(rows, cols), empty(cols), empty(cols)
+        parts = [empty(programs, cols) for _ in range(2)]
+
+        def in_groups():
+            layer_norm_backward_kernel[(programs,)](
+                dy, x, w, mean, scale, dx, *parts, rows, cols,
+                ROWS=rows_each, BLOCK=triton.next_power_of_2(cols),
+            )  # fmt: skip
+            for part, out in zip(parts, (dw, db)):
+                grid = (triton.cdiv(cols, 128),)
+                sum_cols_kernel[grid](part, out, programs, cols, ROWS=32, COLS=128)
+            return dx, dw, db
+
+        def locked():
+            return layer_norm.backward(dy, x, w, mean, scale)
+
+        calls = {OURS: in_groups if rows_each else locked, **present(torch=with_torch)}
         return Run(calls, lambda: layer_norm.reference_backward(dy, x, w, b), 2e-3)
 
-    return Case("layer norm backward", f"{rows}x{cols}", make, 12 * rows * cols, 16 * rows * cols)
+    name = "layer norm backward" + ("" if rows_each else ", lock")
+    return Case(name, f"{rows}x{cols}", make, 12 * rows * cols, 16 * rows * cols)
 
 
 def rms_norm_case(rows: int, cols: int) -> Case:
@@ -186,7 +205,7 @@ def sum_case(axis: int, rows: int, cols: int) -> Case:
 
         def ours():
             if axis == 1:
-                sum_rows_kernel[(rows,)](x, out, cols, BLOCK=1024)
+                sum_rows_kernel[(rows,)](x, out, cols, BLOCK=triton.next_power_of_2(cols))
             else:
                 sum_cols_kernel[(triton.cdiv(cols, 128),)](x, out, rows, cols, ROWS=32, COLS=128)
             return out
@@ -263,7 +282,8 @@ CASES = [
     layer_norm_case(4096, 1024),
     layer_norm_case(1823, 781),
     layer_norm_case(128, 1024),
-    layer_norm_backward_case(4096, 1024),
+    layer_norm_backward_case(4096, 1024, rows_each=64),
+    layer_norm_backward_case(1823, 781, rows_each=64),
     layer_norm_backward_case(1823, 781),
     rms_norm_case(4096, 1024),
     rms_norm_case(1823, 781),

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 from collections.abc import Callable, Sequence
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -17,13 +15,12 @@ ERROR = {"float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2, "float64": 1e-12}
 DTYPES = ("float32", "bfloat16", "float16")
 
 
-def package(name: str, *needs: str) -> ModuleType:
-    """A package with Tilewright standing in for triton; skips the module where it is missing."""
-    for each in ("torch", name, *needs):
-        if importlib.util.find_spec(each) is None:
-            pytest.skip(f"{each} is not installed; see `make corpus`", allow_module_level=True)
+def need(*names: str) -> None:
+    """Let Tilewright stand in for triton; skips the module where a package is missing."""
+    for name in ("torch", *names):
+        if importlib.util.find_spec(name) is None:
+            pytest.skip(f"{name} is not installed; see `make corpus`", allow_module_level=True)
     compat.install()
-    return importlib.import_module(name)
 
 
 def tensor(*shape: int, seed: int = 0, scale: float = 1.0) -> Any:

@@ -10,10 +10,10 @@ from harness import tensor
 
 pytestmark = [pytest.mark.corpus, pytest.mark.usefixtures("pretend_cuda")]
 
-harness.package("bitsandbytes")
+harness.need("bitsandbytes")
 
-import torch  # noqa: E402
-from bitsandbytes.functional import create_dynamic_map, get_4bit_type  # noqa: E402
+import torch
+from bitsandbytes.functional import create_dynamic_map, get_4bit_type
 
 every_dtype = pytest.mark.parametrize("dtype", harness.DTYPES)
 sizes = pytest.mark.parametrize("shape", [(64, 64), (7, 300), (4097,)])
@@ -151,8 +151,6 @@ def test_optimizer_in_eight_bits(target, ops, name):
             "beta2": 0.95, "beta3": 0.0, "alpha": 0.0, "eps": 1e-8, "step": step, "lr": 1e-2,
         }  # fmt: skip
         ops.optimizer_update_8bit_blockwise(**common, **ours)
-        reference(
-            **common, weight_decay=0.0, gnorm_scale=1.0, skip_zeros=False, **theirs
-        )
+        reference(**common, weight_decay=0.0, gnorm_scale=1.0, skip_zeros=False, **theirs)
     harness.close(ours["p"], theirs["p"], 2e-3, "parameters")
     harness.close(ours["absmax1"], theirs["absmax1"], 1e-5, "scales")

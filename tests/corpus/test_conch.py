@@ -12,30 +12,30 @@ from tilewright.errors import OutOfBoundsError
 
 pytestmark = pytest.mark.corpus
 
-harness.package("conch")
+harness.need("conch")
 
-import torch  # noqa: E402
-import torch.nn.functional as F  # noqa: E402, N812
-from conch.ops.activation.gelu_tanh_and_mul import gelu_tanh_and_mul  # noqa: E402
-from conch.ops.activation.silu_and_mul import silu_and_mul  # noqa: E402
-from conch.ops.attention.paged_attention import paged_attention  # noqa: E402
-from conch.ops.attention.varlen_attention import varlen_attention  # noqa: E402
-from conch.ops.embedding.rotary_embedding import rotary_embedding  # noqa: E402
-from conch.ops.normalization.gemma_rms_norm import gemma_rms_norm  # noqa: E402
-from conch.ops.normalization.rms_norm import fused_add_rms_norm, rms_norm  # noqa: E402
-from conch.ops.quantization.bitsandbytes import functional as four_bits  # noqa: E402
-from conch.ops.quantization.fp8 import scaled_fp8_quant  # noqa: E402
-from conch.ops.quantization.gemm import mixed_precision_gemm, scaled_gemm  # noqa: E402
-from conch.ops.quantization.int8 import scaled_int8_quant  # noqa: E402
-from conch.ops.vision.bev_pool import bev_pool, bev_pool_backward  # noqa: E402
-from conch.ops.vision.nms import nms  # noqa: E402
-from conch.ops.vision.voxelization import VoxelizationParameter, generate_voxels  # noqa: E402
-from conch.ops.vllm.copy_blocks import copy_blocks  # noqa: E402
-from conch.ops.vllm.reshape_and_cache import reshape_and_cache  # noqa: E402
-from conch.reference.embedding import rotary_embedding as rotary_reference  # noqa: E402
-from conch.reference.vision import bev_pool as bev_reference  # noqa: E402
-from conch.reference.vision import nms as nms_reference  # noqa: E402
-from conch.reference.vision import voxelization as voxel_reference  # noqa: E402
+import torch
+import torch.nn.functional as F
+from conch.ops.activation.gelu_tanh_and_mul import gelu_tanh_and_mul
+from conch.ops.activation.silu_and_mul import silu_and_mul
+from conch.ops.attention.paged_attention import paged_attention
+from conch.ops.attention.varlen_attention import varlen_attention
+from conch.ops.embedding.rotary_embedding import rotary_embedding
+from conch.ops.normalization.gemma_rms_norm import gemma_rms_norm
+from conch.ops.normalization.rms_norm import fused_add_rms_norm, rms_norm
+from conch.ops.quantization.bitsandbytes import functional as four_bits
+from conch.ops.quantization.fp8 import scaled_fp8_quant
+from conch.ops.quantization.gemm import mixed_precision_gemm, scaled_gemm
+from conch.ops.quantization.int8 import scaled_int8_quant
+from conch.ops.vision.bev_pool import bev_pool, bev_pool_backward
+from conch.ops.vision.nms import nms
+from conch.ops.vision.voxelization import VoxelizationParameter, generate_voxels
+from conch.ops.vllm.copy_blocks import copy_blocks
+from conch.ops.vllm.reshape_and_cache import reshape_and_cache
+from conch.reference.embedding import rotary_embedding as rotary_reference
+from conch.reference.vision import bev_pool as bev_reference
+from conch.reference.vision import nms as nms_reference
+from conch.reference.vision import voxelization as voxel_reference
 
 every_dtype = pytest.mark.parametrize("dtype", harness.DTYPES)
 rows = pytest.mark.parametrize("shape", [(4, 128), (5, 77 * 2), (2, 3, 512)])
@@ -190,7 +190,9 @@ def test_pooling_from_above(target):
     lengths = torch.diff(torch.cat([starts, torch.tensor([count])])).int()
     where = (place, starts, lengths)
     found = bev_pool(features, *where, batch, *grid)
-    close(found, bev_reference.bev_pool_pytorch(features, *where, batch, *grid).double(), 1e-5, "sum")
+    close(
+        found, bev_reference.bev_pool_pytorch(features, *where, batch, *grid).double(), 1e-5, "sum"
+    )
     grad = tensor(*found.shape, seed=3).float()
     wanted = bev_reference.bev_pool_backward_pytorch(grad, *where).double()
     close(bev_pool_backward(grad, *where), wanted, 1e-5, "gradient")

@@ -11,32 +11,32 @@ from harness import check, integers, tensor
 
 pytestmark = pytest.mark.corpus
 
-harness.package("fla", "einops")
+harness.need("fla", "einops")
 
-import torch  # noqa: E402
-import torch.nn.functional as F  # noqa: E402, N812
-from fla import ops  # noqa: E402
-from fla.modules import causal_conv1d, fused_cross_entropy, rotary, token_shift  # noqa: E402
-from fla.modules.activations import ops as activations  # noqa: E402
-from fla.modules.norm import fused_norm_gate, l2norm, layernorm  # noqa: E402
-from fla.ops.attn.naive import naive_parallel_attn  # noqa: E402
-from fla.ops.based.naive import naive_parallel_based  # noqa: E402
-from fla.ops.delta_rule.naive import delta_rule_recurrence  # noqa: E402
-from fla.ops.forgetting_attn.naive import naive_forgetting_attn  # noqa: E402
-from fla.ops.gated_delta_rule.naive import naive_recurrent_gated_delta_rule  # noqa: E402
-from fla.ops.generalized_delta_rule.dplr.naive import dplr_recurrence  # noqa: E402
-from fla.ops.gla.naive import naive_recurrent_gla  # noqa: E402
-from fla.ops.hgrn.naive import naive_recurrent_hgrn  # noqa: E402
-from fla.ops.kda.naive import naive_recurrent_kda  # noqa: E402
-from fla.ops.retention.naive import naive_retention  # noqa: E402
-from fla.ops.rwkv6.recurrent_naive import naive_recurrent_rwkv6  # noqa: E402
-from fla.ops.simple_gla.naive import naive_recurrent_simple_gla  # noqa: E402
-from fla.ops.stickbreaking_attn.naive import naive_stickbreaking_attn  # noqa: E402
-from fla.ops.utils.cumsum import chunk_global_cumsum, chunk_local_cumsum  # noqa: E402
-from fla.ops.utils.matmul import matmul  # noqa: E402
-from fla.ops.utils.pooling import mean_pooling  # noqa: E402
-from fla.ops.utils.softmax import softmax_fwd  # noqa: E402
-from fla.ops.utils.solve_tril import solve_tril  # noqa: E402
+import torch
+import torch.nn.functional as F
+from fla import ops
+from fla.modules import causal_conv1d, fused_cross_entropy, rotary, token_shift
+from fla.modules.activations import ops as activations
+from fla.modules.norm import fused_norm_gate, l2norm, layernorm
+from fla.ops.attn.naive import naive_parallel_attn
+from fla.ops.based.naive import naive_parallel_based
+from fla.ops.delta_rule.naive import delta_rule_recurrence
+from fla.ops.forgetting_attn.naive import naive_forgetting_attn
+from fla.ops.gated_delta_rule.naive import naive_recurrent_gated_delta_rule
+from fla.ops.generalized_delta_rule.dplr.naive import dplr_recurrence
+from fla.ops.gla.naive import naive_recurrent_gla
+from fla.ops.hgrn.naive import naive_recurrent_hgrn
+from fla.ops.kda.naive import naive_recurrent_kda
+from fla.ops.retention.naive import naive_retention
+from fla.ops.rwkv6.recurrent_naive import naive_recurrent_rwkv6
+from fla.ops.simple_gla.naive import naive_recurrent_simple_gla
+from fla.ops.stickbreaking_attn.naive import naive_stickbreaking_attn
+from fla.ops.utils.cumsum import chunk_global_cumsum, chunk_local_cumsum
+from fla.ops.utils.matmul import matmul
+from fla.ops.utils.pooling import mean_pooling
+from fla.ops.utils.softmax import softmax_fwd
+from fla.ops.utils.solve_tril import solve_tril
 
 # Products of these kernels are in TF32 by default, and chunks sum in another order.
 ERROR = {"float32": 5e-3, "float16": 1e-2, "bfloat16": 6e-2}
@@ -167,7 +167,9 @@ FORMS = {
     "based": [ops.based.parallel_based],
 }  # fmt: skip
 CASES = {
-    form.__name__: Case(first(form), *NAIVE[name]) for name, forms in FORMS.items() for form in forms
+    form.__name__: Case(first(form), *NAIVE[name])
+    for name, forms in FORMS.items()
+    for form in forms
 }
 
 

@@ -10,11 +10,11 @@ from harness import check, integers, tensor
 
 pytestmark = pytest.mark.corpus
 
-liger = harness.package("liger_kernel")
+harness.need("liger_kernel")
 
-import torch  # noqa: E402
-import torch.nn.functional as F  # noqa: E402, N812
-from liger_kernel import ops  # noqa: E402
+import torch
+import torch.nn.functional as F
+from liger_kernel import ops
 
 EPS = 1e-6
 every_dtype = pytest.mark.parametrize("dtype", harness.DTYPES)
@@ -220,9 +220,7 @@ def test_relu_squared(target, shape, dtype):
 @every_dtype
 @pytest.mark.parametrize("shape", [(4, 128), (3, 77), (2, 5000)])
 def test_softmax(target, shape, dtype):
-    check(
-        ops.LigerSoftmaxFunction.apply, lambda x: x.softmax(-1), [tensor(*shape, scale=3)], dtype
-    )
+    check(ops.LigerSoftmaxFunction.apply, lambda x: x.softmax(-1), [tensor(*shape, scale=3)], dtype)
 
 
 def sparsemax(x):
@@ -235,9 +233,7 @@ def sparsemax(x):
 
 @pytest.mark.parametrize("shape", [(4, 128), (3, 77)])
 def test_sparsemax(target, shape):
-    check(
-        lambda x: ops.LigerSparsemaxFunction.apply(x, -1), sparsemax, [tensor(*shape)], "float32"
-    )
+    check(lambda x: ops.LigerSparsemaxFunction.apply(x, -1), sparsemax, [tensor(*shape)], "float32")
 
 
 @every_dtype
@@ -298,9 +294,9 @@ def jsd(x, y, beta):
     if beta == 1:
         return F.kl_div(y, x, reduction="batchmean", log_target=True)
     mean = torch.log(beta * y.exp() + (1 - beta) * x.exp())
-    return beta * F.kl_div(mean, y, reduction="batchmean", log_target=True) + (
-        1 - beta
-    ) * F.kl_div(mean, x, reduction="batchmean", log_target=True)
+    return beta * F.kl_div(mean, y, reduction="batchmean", log_target=True) + (1 - beta) * F.kl_div(
+        mean, x, reduction="batchmean", log_target=True
+    )
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -395,9 +391,7 @@ def test_multi_token_attention(target, sparse):
         return F.conv2d(attention, weight, bias, padding=1).masked_fill(future, 0.0)
 
     check(
-        lambda s, w, b: ops.LigerMultiTokenAttentionFunction.apply(
-            s, w, b, 1, 1, 1, 1, sparse
-        ),
+        lambda s, w, b: ops.LigerMultiTokenAttentionFunction.apply(s, w, b, 1, 1, 1, 1, sparse),
         reference,
         # Not round numbers, which would lie just on the edge of the support.
         [tensor(2, 3, 20, 20) * 1.01, tensor(3, 3, 3, 3, scale=0.3), tensor(3)],
@@ -410,9 +404,7 @@ def test_neighborhood_attention(target):
 
     def reference(q, k, v):
         near = (torch.arange(length)[:, None] - torch.arange(length)).abs() <= kernel // 2
-        scores = (q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])).masked_fill(
-            ~near, -math.inf
-        )
+        scores = (q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])).masked_fill(~near, -math.inf)
         return scores.softmax(-1) @ v
 
     shape = (2, 3, length, 32)
@@ -463,9 +455,7 @@ def test_grpo_loss(target, loss_type):
     def per_token(x):
         logp = x[:, :-1].log_softmax(-1).gather(-1, ids[..., None])[..., 0]
         ratio = (logp - old).exp()
-        loss = -torch.min(
-            ratio * advantages[:, None], ratio.clamp(0.8, 1.4) * advantages[:, None]
-        )
+        loss = -torch.min(ratio * advantages[:, None], ratio.clamp(0.8, 1.4) * advantages[:, None])
         return loss + beta * ((ref - logp).exp() - (ref - logp) - 1)
 
     check(

@@ -8,10 +8,10 @@ from harness import check, tensor
 
 pytestmark = [pytest.mark.corpus, pytest.mark.usefixtures("pretend_cuda")]
 
-harness.package("torchnorm")
+harness.need("torchnorm")
 
-import torch.nn.functional as F  # noqa: E402, N812
-from torchnorm import _triton as kernels  # noqa: E402
+import torch.nn.functional as F
+from torchnorm import _triton as kernels
 
 every_dtype = pytest.mark.parametrize("dtype", harness.DTYPES)
 rows = pytest.mark.parametrize("shape", [(4, 128), (3, 77), (2, 5, 300)])

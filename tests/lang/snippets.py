@@ -2,8 +2,9 @@
 
 A text sets `r`. It may use the tiles i8 ... f64 and b (bool), a scalar of each (si32, ...), the
 pointers to them (i32p, ...), i (0 to 15), the arguments n7, n16 (int), x25 (float) and none, and
-the constants W = 16, C5 = 5, H = 0.5. The types are those of the frontend of Triton 3.4, the
-values in `values.json` those of its interpreter.
+the constants W = 16, C5 = 5, H = 0.5. The types are those of the frontend of Triton 3.4 (in
+`beyond`, of which Triton rejects half, our own), the values in `values.json` those of its
+interpreter.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def read(group: str) -> tuple[str, list[Snippet]]:
     return before, snippets
 
 
-GROUPS = ("literals", "arithmetic", "memory", "structure", "library")
+GROUPS = ("literals", "arithmetic", "memory", "structure", "library", "beyond")
 SNIPPETS = [s for group in GROUPS for s in read(group)[1]]
 VALUES = json.loads((FOLDER / "values.json").read_text())
 

@@ -6,6 +6,7 @@ import ctypes
 import gc
 import math
 import os
+import random
 import signal
 import struct
 import sys
@@ -60,6 +61,14 @@ def scaled(out, n):
     tl.store(out, n * SCALE)
 
 
+def store(out, value, N: tl.constexpr):
+    tl.store(out, value)
+
+
+def nothing(n):
+    pass
+
+
 def spin(out, rounds):
     n = 0
     while n < rounds:
@@ -77,7 +86,7 @@ def by_python(kernel: JITFunction) -> int:
 
 def warm(kernel: JITFunction, grid, *args, **kwargs) -> None:
     """Launch until a launch like this is native."""
-    for _ in range(3):
+    for _ in range(9):
         kernel[grid](*args, **kwargs)
     before = by_python(kernel)
     kernel[grid](*args, **kwargs)
@@ -252,7 +261,7 @@ INTS = [
 def test_ints_of_every_width():
     kernel = fresh(fill)
     out = np.zeros(1, np.int64)
-    for _ in range(4):
+    for _ in range(10):
         for value in INTS:
             kernel[(1,)](out, value)
             assert out[0] == np.array(value % 2**64, np.uint64).astype(np.int64)
@@ -270,10 +279,29 @@ def test_one_is_another_kernel():
         assert ("value" in handle.compilation.constants) == (value == 1)
 
 
+def test_one_of_a_parameter_that_is_not_specialised():
+    kernel = tilewright.jit(fill, do_not_specialize=["value"])
+    out = np.zeros(1, np.int32)
+    warm(kernel, (1,), out, 5)
+    before = by_python(kernel)
+    for value in (1, 7, 1, 2):
+        handle = kernel[(1,)](out, value)
+        assert out[0] == value and not handle.compilation.constants
+    assert by_python(kernel) == before
+
+
+def test_launches_without_arrays_on_another_target():
+    kernel = fresh(nothing)
+    warm(kernel, (1,), 5)
+    with tilewright.options(target="eager"):
+        assert kernel[(1,)](5) is None
+    assert kernel[(1,)](5).name == "nothing"
+
+
 def test_bools_ints_and_floats_are_told_apart():
     kernel = fresh(fill)
     out = np.zeros(1, np.float64)
-    for _ in range(4):
+    for _ in range(10):
         for value, wanted in ((True, 1), (3, 3), (0.5, 0.5), (False, 0), (1, 1), (np.int64(7), 7)):
             handle = kernel[(1,)](out, value)
             assert out[0] == wanted
@@ -284,7 +312,7 @@ def test_bools_ints_and_floats_are_told_apart():
 def test_mixed_scalars():
     kernel = fresh(put)
     out = np.zeros(4, np.float64)
-    for _ in range(4):
+    for _ in range(10):
         for args in ((2, 0.5, True, 4), (1, 0.5, 2.0, 4), (2, 1, 1, 1), (False, 2**40, 1.0, 1000)):
             kernel[(1,)](out, *args)
             assert out.tolist() == [float(a) for a in args]
@@ -297,7 +325,7 @@ def test_mixed_scalars():
 
 def test_dtypes_of_arrays(torch):
     kernel = fresh(fill)
-    for _ in range(4):
+    for _ in range(10):
         for dtype in (np.float32, np.float64, np.int32, np.uint8, np.float16, np.bool_):
             for out in (np.zeros(2, dtype), torch.from_numpy(np.zeros(2, dtype))):
                 kernel[(2,)](out, True)
@@ -309,7 +337,7 @@ def test_equal_constants_of_other_types():
     kernel = fresh(put)
     out = np.zeros(4, np.float64)
     kinds = {}
-    for _ in range(4):
+    for _ in range(10):
         for value in (1, True, 1.0, -0.0, 0.0, 0, False):
             handle = kernel[(1,)](out, 2, 3, 4, value)
             assert math.copysign(1, out[3]) == math.copysign(1, value) and out[3] == value
@@ -321,7 +349,7 @@ def test_names_and_functions_as_constants():
     kernel = fresh(put)
     out = np.zeros(4, np.float64)
     handles = set()
-    for _ in range(4):
+    for _ in range(10):
         for name in (None, "a", "b", "".join(["a"]), "ab"[:1], tl.float32, tl.float16, fill):
             handles.add(kernel[(1,)](out, 2, 3, 4, 5, name))
     assert len(handles) == 6
@@ -454,21 +482,44 @@ def test_kept_from_before_the_first_launch():
     kernel = fresh(programs)
     out = np.zeros(1, np.int64)
     kept = kernel[(1,)]
-    for _ in range(4):
+    for _ in range(10):
         kept(out, 3)
     before = by_python(kernel)
     kept(out, 3)
-    assert by_python(kernel) == before and out[0] == 15
+    assert by_python(kernel) == before and out[0] == 33
 
 
-def test_many_constants():
+def test_any_launch_finds_the_code_of_the_long_way(torch):
+    kernel = fresh(store)
+    rng = random.Random(0)
+    pools = {
+        "out": [np.zeros(1), torch.zeros(1), np.zeros(3)[1:]],
+        "value": [1, 5, 2**40, 0.5, True, np.int32(1)],
+        "N": [1, True, 2, None],
+    }
+    for round in range(1500):
+        arguments = {name: rng.choice(pool) for name, pool in pools.items()}
+        options = rng.choice([{}, {}, {"num_warps": 4}])
+        names = list(arguments)
+        rng.shuffle(names)
+        if round % 2:
+            handle = kernel[(1,)](*arguments.values(), **options)
+        else:
+            handle = kernel[(1,)](**{name: arguments[name] for name in names}, **options)
+        assert handle is kernel.entry(kernel.prepare(arguments, options)).handle
+        assert arguments["out"][0] == arguments["value"]
+    assert 1500 - by_python(kernel) > 500  # np.int32 and what has not been learnt yet
+
+
+def test_many_constants(monkeypatch):
+    monkeypatch.setattr(fastcall, "MOST_LINES", 6)
     kernel = fresh(put)
     out = np.zeros(4, np.float64)
-    for _ in range(3):
-        for value in range(2, 2 + 2 * fastcall.MOST_LINES):
+    for _ in range(6):
+        for value in range(2, 14):
             kernel[(1,)](out, 2, 3, 4, value)
             assert out[3] == value
-    assert len(kernel.shortcut.lines) == fastcall.MOST_LINES
+    assert len(kernel.shortcut.lines) == 6
 
 
 # --- faults
@@ -517,7 +568,7 @@ def test_read_only_arrays():
     x, out = np.arange(8, dtype=np.float32), np.zeros(4, np.float32)
     warm(kernel, (1,), x, out, 2, 4)
     out.flags.writeable = False
-    for _ in range(4):
+    for _ in range(10):
         with pytest.raises(LaunchError, match="'out' is read-only"):
             kernel[(1,)](x, out, 2, 4)
     out.flags.writeable = True

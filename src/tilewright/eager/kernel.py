@@ -18,7 +18,7 @@ from tilewright.lang.builtin import argument
 from tilewright.lang.constexpr import unwrap
 from tilewright.lang.jit import JITCallable
 from tilewright.lang.meta import range as tile_range
-from tilewright.lang.substitutes import is_instance
+from tilewright.lang.substitutes import is_instance, length
 from tilewright.lang.tensor import tensor
 from tilewright.lang.values import assigned
 
@@ -41,6 +41,7 @@ KERNEL_BUILTINS = {
     **vars(builtins),
     "range": tile_range,
     "isinstance": is_instance,
+    "len": length,
     "min": pick(builtins.min, minimum),
     "max": pick(builtins.max, maximum),
 }

@@ -113,7 +113,9 @@ class Memory:
         same_side = outside & ((offsets < 0) == (offsets[outside][0] < 0))
         far = element[same_side]
         room = (buffer.high - buffer.address) // buffer.dtype.bytes
-        return Fault(buffer, first, int(-far.min() if first < 0 else far.max() - room + 1))
+        before = (buffer.low - buffer.address) // buffer.dtype.bytes
+        reach = before - far.min() if first < before else far.max() - room + 1
+        return Fault(buffer, first, int(reach))
 
 
 @dataclass(slots=True)

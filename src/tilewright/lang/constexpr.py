@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import types
 from typing import Any
 
 
@@ -130,3 +131,10 @@ class constexpr_function:
         return self.function(
             *[unwrap(a) for a in args], **{k: unwrap(v) for k, v in kwargs.items()}
         )
+
+
+def held(value: constexpr) -> Any:
+    """What a constexpr from outside a kernel holds; a function in one may be called."""
+    if type(value.value) is types.FunctionType:
+        return constexpr_function(value.value)
+    return value.value

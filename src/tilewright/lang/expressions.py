@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import CompileError, TypeRuleError
 from tilewright.lang.arithmetic import logical_and, logical_not, logical_or
-from tilewright.lang.constexpr import constexpr
+from tilewright.lang.constexpr import constexpr, held
 from tilewright.lang.promote import to_tensor
 from tilewright.lang.scope import is_constant, suggestion
 from tilewright.lang.tensor import METHODS, known, tensor
@@ -286,7 +286,7 @@ def attribute(f: Frontend, node: ast.Attribute) -> Any:
         raise no_attribute(f, node, base) from None
     kind = type(value)
     if kind is constexpr:
-        value = value.value
+        value = held(value)
     if isinstance(base, (types.ModuleType, type)):
         value = outside_value(f, node, base, value)
     return value

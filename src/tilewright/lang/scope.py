@@ -14,7 +14,7 @@ from typing import Any
 from tilewright.errors import CompileError, Loc
 from tilewright.ir.op import Op
 from tilewright.ir.types import DType, Type
-from tilewright.lang.constexpr import constexpr, constexpr_function
+from tilewright.lang.constexpr import constexpr, constexpr_function, held
 from tilewright.lang.jit import JITCallable
 from tilewright.lang.source import Source
 from tilewright.lang.tensor import tensor
@@ -126,7 +126,7 @@ class Scope:
     def checked(self, node: ast.Name, value: Any) -> Any:
         """A value from outside, if a kernel may rely on it."""
         if isinstance(value, constexpr):
-            value = value.value
+            value = held(value)
         if is_constant(value):
             return value
         if type(value).__module__ == "numpy" and hasattr(value, "item") and not value.shape:

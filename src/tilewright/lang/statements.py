@@ -9,7 +9,7 @@ from tilewright.errors import CompileError, CompileTimeAssertionFailure
 from tilewright.lang import meta
 from tilewright.lang.expressions import binary, in_words, text_of
 from tilewright.lang.tensor import known, tensor
-from tilewright.lang.values import Undefined, assigned, describe, is_runtime
+from tilewright.lang.values import Undefined, assigned, describe
 
 if TYPE_CHECKING:
     from tilewright.lang.frontend import Frontend
@@ -111,18 +111,8 @@ def assign_annotated(f: Frontend, node: ast.AnnAssign) -> None:
         return
     value = f.expr(node.value)
     f.at(node)
-    if not is_constexpr_note(node.annotation):
-        store(f, node.target, assigned(value))
-        return
-    value = known(value)
-    if is_runtime(value):
-        raise f.error(
-            f"`{text_of(node.target)}` is declared tl.constexpr, but its value is only known when "
-            f"the kernel runs, got {describe(value)}; drop the annotation, or compute it from "
-            "constexpr arguments",
-            node,
-        )
-    store(f, node.target, value)
+    # Triton takes a constexpr annotation of what only the run knows for no more than a wish.
+    store(f, node.target, known(value) if is_constexpr_note(node.annotation) else assigned(value))
 
 
 def is_constexpr_note(note: ast.expr) -> bool:

@@ -86,6 +86,8 @@ def assigned(value: Any) -> Any:
     if isinstance(value, tuple):
         items = [assigned(item) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    if isinstance(value, list):  # of a comprehension, in eager mode
+        return [assigned(item) for item in value]
     return value
 
 

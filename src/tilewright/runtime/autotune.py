@@ -75,6 +75,7 @@ class Autotuner(Wrapper):
         self.configs_timings: dict[Config, Any] | None = None
         self.bench_time = 0.0
         self.fastest = inf  # of the trials so far
+        self.failures: list[Exception] = []  # of the trials so far
         self.nargs: dict[str, Any] | None = None
         unknown = [k for k in self.keys if k not in self.arg_names]
         if unknown:
@@ -129,17 +130,13 @@ class Autotuner(Wrapper):
         begin = time.perf_counter()
         configs = distinct(self.prune_configs(kwargs))
         timings: dict[Config, Any] = {}
-        failures: list[Exception] = []
+        self.failures = []
         self.fastest = inf
         for config in configs:
-            try:
-                timings[config] = self._bench(*args, config=config, **kwargs)
-                self.fastest = min(self.fastest, median_of(timings[config]))
-            except (OutOfResources, CompileError) as error:
-                timings[config] = [inf, inf, inf]
-                failures.append(error)
-        if len(failures) == len(configs):
-            raise failures[0]
+            timings[config] = self._bench(*args, config=config, **kwargs)
+            self.fastest = min(self.fastest, median_of(timings[config]))
+        if len(self.failures) == len(configs):
+            raise self.failures[0]
         best = min(timings, key=lambda c: median_of(timings[c]))
         full = {**dict(zip(self.arg_names, args)), **kwargs, **best.all_kwargs()}
         self.pre_hook(full, reset_only=True)
@@ -155,13 +152,23 @@ class Autotuner(Wrapper):
         return best
 
     def _bench(self, *args: Any, config: Config, **meta: Any) -> Any:
-        """Milliseconds of a launch with one configuration, as quantiles 0.5, 0.2 and 0.8."""
+        """Milliseconds of a launch with one configuration, as quantiles 0.5, 0.2 and 0.8.
+
+        Infinite for one that cannot be compiled or does not fit.
+        """
         conflicts = meta.keys() & config.kwargs.keys()
         if conflicts:
             raise ValueError(
                 f"Conflicting meta-parameters: {', '.join(sorted(conflicts))}. "
                 "Make sure that you don't re-define auto-tuned symbols."
             )
+        try:
+            return self.run_trial(config, args, meta)
+        except (OutOfResources, CompileError) as error:
+            self.failures.append(error)
+            return [inf, inf, inf]
+
+    def run_trial(self, config: Config, args: tuple, meta: dict[str, Any]) -> Any:
         trial = Trial(self, config, args, meta)
         failure: Exception | None = None
         try:

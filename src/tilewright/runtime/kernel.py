@@ -72,14 +72,21 @@ class KernelInterface:
 class Entry:
     """A kernel compiled for certain dtypes, constants and options, ready to be launched."""
 
-    __slots__ = ("handle", "run", "keep", "target", "team", "writes", "launches")
+    __slots__ = ("handle", "run", "keep", "target", "settings", "team", "writes", "launches")
 
-    def __init__(self, handle: CompiledKernel, trees: dict[str, Tree], target: Target, team: int):
+    def __init__(
+        self,
+        handle: CompiledKernel,
+        trees: dict[str, Tree],
+        target: Target,
+        settings: Settings,
+    ):
         binary = handle.compilation.binary
         self.handle = handle
         self.run = binary.launch
         self.target = target
-        self.team = team
+        self.settings = settings
+        self.team = settings.team
         self.launches = 0  # on the short way in Python
         self.writes = handle.compilation.writes
         self.keep = kept_slots(trees)
@@ -149,6 +156,7 @@ class JITFunction(JITCallable, KernelInterface):
         self._parameters: Signature | None = None
         self._launch: Callable | None = None
         self.shortcut: Shortcut | None = None
+        self.shortcut_target: Target | None = None
         for observer in launch_observers:
             observer.define(self)
 
@@ -273,7 +281,7 @@ class JITFunction(JITCallable, KernelInterface):
                 for observe in compile_observers:
                     observe(self, call, handle)
                 found = self.entries[call.key] = Entry(
-                    handle, call.trees, call.target, call.settings.team
+                    handle, call.trees, call.target, call.settings
                 )
             return found
 
@@ -282,15 +290,16 @@ class JITFunction(JITCallable, KernelInterface):
         with self.lock:
             if self.shortcut is None:
                 self.shortcut = entry.target.shortcut(self.shortcut_spec())
-                if self.shortcut is not None:
-                    self._launch = self.shortcut.call
-            settings = current()
-            # Another thread may have dropped the entry or changed the settings meanwhile.
-            if self.shortcut is None or entry not in self.entries.values():
+                if self.shortcut is None:
+                    return
+                self.shortcut_target = entry.target
+                self._launch = self.shortcut.call
+            # Another thread may have dropped the entry meanwhile.
+            if entry.target is not self.shortcut_target or entry not in self.entries.values():
                 return
             fixed = [is_fixed(p, v) for p, v in zip(self.params, values, strict=True)]
             self.shortcut.learn(
-                values, options, fixed, settings.number,
+                values, options, fixed, entry.settings.number,
                 entry.handle.compilation.binary, entry.team, entry.handle,
             )  # fmt: skip
 

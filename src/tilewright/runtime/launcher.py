@@ -48,8 +48,8 @@ def {name}(__grid, {values}__options):
         __found = __entries[__key] = __find(({values}), __options)
     if not ({writable}):
         __found.check_writable({{{writables}}})
-    __found.launches += 1
-    if not __found.launches & (__found.launches - 1):
+    __count = __found.launches = __found.launches + 1
+    if __count > 2 and not __count & (__count - 1):
         __learn(__found, ({values}), __options)
     if __grid.__class__ is not tuple and __callable(__grid):
         __grid = __grid({{**__options, **__dict(__zip(__names, ({values})))}})
@@ -75,7 +75,7 @@ class Ways:
 
     slow: Callable  # (grid, values, rest, options) -> handle
     find: Callable  # (values, options) -> Entry
-    learn: Callable  # (entry, values, options), after 1, 2, 4, 8, ... launches of an entry
+    learn: Callable  # (entry, values, options), after 4, 8, 16, ... launches of an entry
     is_stale: Callable[[], bool]
     table: dict[tuple, Callable]  # by settings and classes of the arguments
     watched: list
@@ -142,7 +142,8 @@ def inner(
     names.update(
         __entries={}, __find=ways.find, __learn=ways.learn, __slow=ways.slow,
         __frozen=frozen, __sizes=sizes, __LaunchError=LaunchError,
-        __names=signature.names, __callable=callable, __dict=dict, __zip=zip, __wide=arrays.integer_dtype,
+        __names=signature.names, __callable=callable, __dict=dict, __zip=zip,
+        __wide=arrays.integer_dtype,
     )  # fmt: skip
     return write(text, signature.kernel, names)
 

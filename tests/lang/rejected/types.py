@@ -118,12 +118,6 @@ def tile_index_that_is_a_float(out):
 
 
 @rejects(out=OUT, n=3)
-def constexpr_of_a_run_time_value(out, n):
-    size: tl.constexpr = n * 2
-    tl.store(out, size)
-
-
-@rejects(out=OUT, n=3)
 def python_int_of_a_run_time_value(out, n):
     tl.store(out, int(n))
 

@@ -61,6 +61,9 @@ class Row:
     limits: dict[str, Prefix] = field(default_factory=dict)  # of the masks met so far
 
 
+MOST_NESTED = 60  # before a chain is evaluated from its start: Python nests 1000 calls
+
+
 class Evaluator:
     """Gives values as forms; writes each instruction in the outermost scope that allows it."""
 
@@ -75,6 +78,7 @@ class Evaluator:
         self.true = Uniform(lanes.const(True, t.int1), 0)
         self.false = Uniform(lanes.const(False, t.int1), 0)
         self.tails: dict[str, Tail] = {}  # by buffer: what of it was not written
+        self.nested = 0  # evaluations inside evaluations now
         self.turned: dict[str, Buffer] = {}  # by buffer: a transposed copy
         self.load: Callable[[Inst, tuple[Index, ...]], Form]  # set by the memory rules
 
@@ -134,8 +138,13 @@ class Evaluator:
         if key in self.memo:
             self.row.limits |= self.met.get(key, {})
             return self.memo[key]
+        if self.nested >= MOST_NESTED:
+            for x in self.operands_first(value, index):
+                self.eval(x, index)
         before, self.row.limits = self.row.limits, {}
+        self.nested += 1
         form = self.eval_anew(value, index)
+        self.nested -= 1
         depth = self.w.at if form is None else form.depth
         self.memo[key] = form
         self.w.scopes[depth].memo.append(key)
@@ -143,6 +152,32 @@ class Evaluator:
             self.met[key] = self.row.limits
         self.row.limits = before | self.row.limits
         return form
+
+    def operands_first(self, value: Value, index: tuple[Index, ...]) -> list[Value]:
+        """What a long chain of elementwise steps must know, in order, so that none nests deeply."""
+        out: list[Value] = []
+        met: set[Value] = set()
+        stack = [(value, False)]
+        while stack:
+            x, is_ready = stack.pop()
+            if is_ready:
+                out.append(x)
+            elif x not in met:
+                met.add(x)
+                stack.append((x, True))
+                below = reversed(x.inst.operands) if self.is_step(x) else ()
+                stack += [(y, False) for y in below if self.is_step(y) and not self.knows(y, index)]
+        return out[:-1]
+
+    def knows(self, value: Value, index: tuple[Index, ...]) -> bool:
+        return self.key(value, index) in self.memo
+
+    def is_step(self, value: Value) -> bool:
+        """Whether a value is computed from others at the same place."""
+        if value in self.bound or value in self.buffers or value.inst is None:
+            return False
+        op = value.inst.op
+        return op.is_elementwise and op.name not in RULES
 
     def eval_anew(self, value: Value, index: tuple[Index, ...]) -> Form:
         form = None

@@ -399,8 +399,8 @@ def is_array_layout() -> bool:
 
 
 def is_watched(torch: Any) -> bool:
-    """Whether a mode is on that would see, or change, the tensors that are made to find out."""
-    return bool(torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack())
+    """Whether a mode is on that would see, or fake, the tensors that are made to find out."""
+    return getattr(torch._C, "_len_torch_dispatch_stack", int)() > 0
 
 
 def find_handle(torch: Any) -> int | None:

@@ -260,8 +260,7 @@ class CpuBinary:
 def first_outside(
     address: int, stride: int, count: int, size: int, low: int, high: int
 ) -> tuple[int, int]:
-    """Of a row of accesses the address of the first outside [low, high), and by how many elements
-    the row reaches out on that side."""
+    """The first address of a row outside [low, high), and how many elements it reaches out."""
     last = address + stride * (count - 1)
     if low <= address <= high - size:
         room = high - size - address if stride > 0 else address - low

@@ -9,8 +9,14 @@ from tilewright.errors import Loc
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Kernel, Value
 from tilewright.ir.types import DType
-from tilewright.targets.cpu.bounds import Extent, any_lane, check_lanes, check_one, check_row
-from tilewright.targets.cpu.bounds import raise_fault
+from tilewright.targets.cpu.bounds import (
+    Extent,
+    any_lane,
+    check_lanes,
+    check_one,
+    check_row,
+    raise_fault,
+)
 from tilewright.targets.cpu.counters import Counters
 from tilewright.targets.cpu.evaluate import Evaluator
 from tilewright.targets.cpu.forms import Form, Index, Prefix, Steps, Uniform, Vector

@@ -8,7 +8,7 @@ from math import inf, nan
 
 from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
-from tilewright.ir.inst import Inst, Value
+from tilewright.ir.inst import Inst, Value, walk
 from tilewright.ir.op import OPS
 from tilewright.ir.types import DType
 from tilewright.targets.cpu.atomics import atomic
@@ -21,6 +21,7 @@ from tilewright.targets.cpu.schedule import Anchor, Nest
 
 OPPOSITE = {"max": "min", "min": "max"}
 UNROLL = 4  # accumulators of a reduction: one costs 1.9x (latency), eight spill on streams
+SHORT_REGION = 16  # instructions of a combining function that is worth as many copies
 
 
 def identity(combine: str, dtype: DType) -> int | float:
@@ -46,6 +47,11 @@ class Reduction:
     @property
     def combine(self) -> str:
         return self.inst.attrs.get("combine", "")
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it combines by a function of many instructions."""
+        return not self.combine and len(list(walk(self.inst.blocks[0]))) > SHORT_REGION
 
     @property
     def is_extreme(self) -> bool:
@@ -135,8 +141,9 @@ class NestWriter:
         """The row as a main part in which every mask is true, and a masked rest."""
         e, b = self.e, self.b
         unroll = max(1, min(UNROLL if self.reductions else 1, length // width))
-        if any(not r.combine for r in self.reductions.values()):
+        if any(r.is_long for r in self.reductions.values()):
             unroll = 1
+        self.unroll, self.unrolled = unroll, e.true.lane
         limits = e.row.limits
         block = width * unroll
         end = self.clip.end if self.clip is not None else e.const(length)
@@ -150,6 +157,7 @@ class NestWriter:
             bound = end
         bound = b.maximum(bound, e.const(0))
         main = b.bit_and(bound, e.const(-block))
+        self.unrolled = b.gt(main, e.const(0))
         e.row.true_masks = frozenset(limits)
         self.chunk_loop(index, e.const(0), main, width, unroll)
         e.row.true_masks = frozenset()
@@ -328,7 +336,7 @@ class NestWriter:
         new = self.accumulate(reduction, old, values)
         if not reduction.combine:
             start = next(i.base for i in at if i.vector)
-            first = self.b.eq(start, e.const(0))
+            first = self.b.eq(start, e.const(copy * e.row.width))
             new = [self.b.select(first, v, n) for v, n in zip(values, new, strict=True)]
         reduction.accumulators[copy] = list(new)
 
@@ -355,12 +363,11 @@ class NestWriter:
         """All accumulators of a row as one value, put where its readers find it."""
         inst = reduction.inst
         copies = reduction.accumulators
-        used = 1 if not reduction.combine else UNROLL
+        used = UNROLL if reduction.combine else self.unroll
         groups = [list(c) for c in copies[:used]]
         while len(groups) > 1:
             groups = [
-                self.accumulate(reduction, groups[i], groups[i + 1])
-                for i in range(0, len(groups), 2)
+                self.join(reduction, groups[i], groups[i + 1]) for i in range(0, len(groups), 2)
             ]
         lanes = self.b.fold(
             lambda x, y: tuple(self.accumulate(reduction, list(x), list(y))), tuple(groups[0])
@@ -371,6 +378,13 @@ class NestWriter:
         for value, lane in zip(inst.results, lanes, strict=True):
             lane = self.b.cast(lane, value.type.dtype)
             self.put(value, place, lane)
+
+    def join(self, reduction: Reduction, xs: list[Lane], ys: list[Lane]) -> list[Lane]:
+        """The accumulators of two copies as one; only the first may have seen a chunk."""
+        both = self.accumulate(reduction, xs, ys)
+        if reduction.combine:
+            return both
+        return [self.b.select(self.unrolled, v, x) for v, x in zip(both, xs, strict=True)]
 
     def extreme(self, reduction: Reduction, best: Lane, worst: Lane) -> Lane:
         """The best of all numbers, or NaN if there were none: then both are where they began."""

@@ -85,10 +85,14 @@ class Plan:
         self.cost: dict[Value, int] = {}
         self.kept: set[Value] = set()
         self.waves: dict[Inst, int] = {}
+        self.places: dict[Value, set[tuple]] = {}
         self.count = 0
         self.scan_block(kernel.body)
         self.staged = self.find_staged()
-        for inst in reversed(list(kernel.walk())):
+        insts = list(kernel.walk())
+        for inst in insts:
+            self.wave(inst)
+        for inst in reversed(insts):
             self.decide(inst)
 
     # --- what is known of each value
@@ -153,8 +157,10 @@ class Plan:
 
     def decide(self, inst: Inst) -> None:
         for r in inst.results:
-            if r.type.shape and self.must_keep(inst, r):
-                self.kept.add(r)
+            if r.type.shape:
+                if self.must_keep(inst, r):
+                    self.kept.add(r)
+                self.sites(r)  # now that all readers are decided, for those of its operands
 
     def must_keep(self, inst: Inst, value: Value) -> bool:
         name = inst.op.name
@@ -179,10 +185,10 @@ class Plan:
         """A value that only ends its block is assigned where it goes, not kept first."""
         return len(users) == 1 and users[0].op.name == "yield"
 
-    def sites(self, value: Value, seen: dict[Value, set[tuple]]) -> set[tuple]:
+    def sites(self, value: Value) -> set[tuple]:
         """The (wave, shape) of the anchors in whose loops a value would be recomputed."""
-        if value in seen:
-            return seen[value]
+        if value in self.places:
+            return self.places[value]
         out: set[tuple] = set()
         for user in self.users.get(value, []):
             name = user.op.name
@@ -191,13 +197,13 @@ class Plan:
                     if r in self.kept:
                         out.add((self.wave(user), r.type.shape))
                     else:
-                        out |= self.sites(r, seen)
+                        out |= self.sites(r)
             elif name == "load":
                 r = user.result
-                out |= {(self.wave(user), r.type.shape)} if r in self.kept else self.sites(r, seen)
+                out |= {(self.wave(user), r.type.shape)} if r in self.kept else self.sites(r)
             else:
                 out.add((self.wave(user), self.space(user), name == "dot" and id(user)))
-        seen[value] = out
+        self.places[value] = out
         return out
 
     def space(self, user: Inst) -> tuple[int, ...]:
@@ -218,7 +224,7 @@ class Plan:
         return best
 
     def read_often(self, inst: Inst, value: Value) -> bool:
-        places = self.sites(value, {})
+        places = self.sites(value)
         if inst.op.name == "load":
             again = len({p[0] for p in places}) > 1
             shapes = {p[1] for p in places}

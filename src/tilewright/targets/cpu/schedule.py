@@ -6,7 +6,7 @@ wait for each other's whole result share a nest.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tilewright.ir.inst import Block, Inst, Value
@@ -134,32 +134,30 @@ class Scheduler:
             roots = (anchor.value,)
         if anchor.kind == "scalar" and anchor.inst.op.name == "load":
             out.loads.append((anchor.inst, True))
-        seen: set[tuple[Value, bool]] = set()
         same = anchor.kind != "keep" or anchor.inst.op.name not in MOVES
-        for x in roots:
-            self.trace(x, same, out, seen)
+        self.trace(roots, same, out)
         return out
 
-    def trace(self, value: Value, same: bool, out: Reads, seen: set[tuple[Value, bool]]) -> None:
-        """Follow a value to the buffers, results and memory that evaluating it reads."""
-        if (value, same) in seen:
-            return
-        seen.add((value, same))
-        inst = value.inst
-        if value in self.plan.kept or inst is None:
-            (out.same if same and value.type.shape else out.whole).add(value)
-            return
-        if inst.op.name in RUNS:
-            out.whole.add(value)
-            return
-        if inst.op.name == "load":
-            if not value.type.shape:
+    def trace(self, roots: Sequence[Value], same: bool, out: Reads) -> None:
+        """Follow values to the buffers, results and memory that evaluating them reads."""
+        seen: set[tuple[Value, bool]] = set()
+        stack = [(x, same) for x in reversed(roots)]
+        while stack:
+            value, same = place = stack.pop()
+            if place in seen:
+                continue
+            seen.add(place)
+            inst = value.inst
+            if value in self.plan.kept or inst is None:
+                (out.same if same and value.type.shape else out.whole).add(value)
+                continue
+            if inst.op.name in RUNS or (inst.op.name == "load" and not value.type.shape):
                 out.whole.add(value)
-                return
-            out.loads.append((inst, same))
-        same = same and inst.op.name not in MOVES
-        for x in inst.operands:
-            self.trace(x, same, out, seen)
+                continue
+            if inst.op.name == "load":
+                out.loads.append((inst, same))
+            same = same and inst.op.name not in MOVES
+            stack += [(x, same) for x in reversed(inst.operands)]
 
     # --- placement
 

@@ -250,13 +250,9 @@ class Product:
 
 def split_of(layout: Layout) -> tuple[int, int]:
     """How an accumulator's warps share rows and columns."""
-    first, count = layout.span(len(layout.shape) - 2)
-    mask = (1 << count) - 1 << first
-    columns = (1 << first) - 1
-    along = sum(bool(c & columns) for c in layout.warp)
-    # Warps that only repeat others count as rows.
-    del mask
-    return layout.num_warps >> along, 1 << along
+    bits = len(layout.warp)
+    splits = [(1 << k, 1 << bits - k) for k in range(bits + 1)]
+    return next(s for s in splits if mma_accumulator(layout.shape, *s) == layout)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,70 @@
+"""Rows of a tile: reductions in several copies, and masks that are true in most of the row."""
+
+import re
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+import tilewright.language as tl
+
+
+@tw.jit
+def best_kernel(x_ptr, index_ptr, value_ptr, cols, BLOCK: tl.constexpr):
+    lane = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + lane, mask=lane < cols, other=-float("inf"))
+    value, index = tl.max(x, axis=0, return_indices=True)
+    tl.store(index_ptr, index)
+    tl.store(value_ptr, value)
+
+
+@tw.jit
+def multiply(x, y):
+    return x * y
+
+
+@tw.jit
+def product_kernel(x_ptr, out_ptr, cols, BLOCK: tl.constexpr):
+    lane = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + lane, mask=lane < cols, other=1)
+    tl.store(out_ptr, tl.reduce(x, axis=0, combine_fn=multiply))
+
+
+@tw.jit
+def centre_kernel(x_ptr, y_ptr, cols, BLOCK: tl.constexpr):
+    lane = tl.arange(0, BLOCK)
+    inside = lane < cols
+    x = tl.load(x_ptr + lane, mask=inside, other=0.0)
+    tl.store(y_ptr + lane, x - tl.sum(x, axis=0) / cols, mask=inside)
+
+
+LENGTHS = [1, 2, 15, 16, 17, 63, 64, 65, 100, 130, 255, 256]
+
+
+@pytest.mark.parametrize("cols", LENGTHS)
+@pytest.mark.parametrize("largest_at_end", [False, True])
+def test_where_the_largest_is(cols, largest_at_end):
+    x = np.sort(np.random.default_rng(cols).standard_normal(256).astype(np.float32))
+    x[:cols] = x[:cols] if largest_at_end else x[:cols][::-1].copy()
+    index, value = np.zeros(1, np.int32), np.zeros(1, np.float32)
+    best_kernel[(1,)](x, index, value, cols, BLOCK=256)
+    assert (index[0], value[0]) == (np.argmax(x[:cols]), np.max(x[:cols]))
+
+
+@pytest.mark.parametrize("cols", LENGTHS)
+def test_a_function_combines_every_element_once(cols):
+    x = np.random.default_rng(cols).choice([-1, 1, 3], 256).astype(np.int64)
+    out = np.zeros(1, np.int64)
+    product_kernel[(1,)](x, out, cols, BLOCK=256)
+    assert out[0] == np.multiply.reduce(x[:cols])
+
+
+def test_a_row_that_is_read_twice_has_plain_loads_both_times():
+    x = np.random.default_rng(0).standard_normal(200).astype(np.float32)
+    y = np.empty_like(x)
+    handle = centre_kernel[(1,)](x, y, 200, BLOCK=256)
+    np.testing.assert_allclose(y, x - x.mean(), atol=1e-6)
+    text = handle.asm["llvm"]
+    # One masked load and one masked store in the rest of each row, none in its main part.
+    assert len(re.findall(r"call .* @llvm\.masked\.load", text)) == 2
+    assert "alloca [64 x i8]" in text  # nothing is kept in scratch memory
