@@ -19,13 +19,20 @@ import tilewright
 import tilewright.language as tl
 from tilewright.errors import ArgumentTypeError, LaunchError, OutOfBoundsError
 from tilewright.runtime import arrays
-from tilewright.runtime.kernel import JITFunction, launch_observers
+from tilewright.runtime.kernel import JITFunction, launch_observers, unobserved
 from tilewright.targets.cpu import fastcall
 
 pytestmark = [
     pytest.mark.cpu,
     pytest.mark.skipif(not fastcall.is_possible(), reason="launches are Python's here"),
 ]
+
+
+@pytest.fixture(autouse=True)
+def nobody_looks():
+    """Observers that other tests left behind would have Python do every launch."""
+    with unobserved():
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +122,7 @@ class Reader:
         return key[1], key[2], tuple(s % (1 << 64) for s in slots[:3])
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def read():
     return Reader()
 

@@ -111,11 +111,10 @@ SREG = re.compile(r"call (?:range\([^)]*\) )?i32 @llvm\.nvvm\.read\.ptx\.sreg\.(
 SHUFFLE = re.compile(r"call i32 @llvm\.nvvm\.shfl\.sync\.(\w+)\.i32\(i32 -1, (.*)\)")
 ASM = re.compile(r'call (.+?) asm (?:sideeffect )?"([^"]*)", "([^"]*)"\((.*)\)(?: convergent)?$')
 LDMATRIX = re.compile(
-    r"call (\{.*?\}) @llvm\.nvvm\.ldmatrix\.sync\.aligned\.m8n8\.x(\d)(\.trans)?\.b16\.p3\(ptr (\S+)\)"
+    r"call (\{.*?\}) @llvm\.nvvm\.ldmatrix\.sync\.aligned\.m8n8\.x(\d)(\.trans)?\.b16\.p3"
+    r"\(ptr (\S+)\)"
 )
-ACCESS = re.compile(
-    r"(?:@\$(?P<on>\d+) )?(?P<word>ld|st)[.\w:]*\.b(?P<bits>\d+) (?P<rest>.*);$"
-)
+ACCESS = re.compile(r"(?:@\$(?P<on>\d+) )?(?P<word>ld|st)[.\w:]*\.b(?P<bits>\d+) (?P<rest>.*);$")
 PLACE = re.compile(r"\[\$(\d+)(?: \+ (\d+))?\]")
 
 
@@ -226,10 +225,15 @@ class Rewriter:
         lines.append(f"%place = getelementptr i8, ptr {pointer}, i64 {place[2] or 0}")
         bits = int(match["bits"])
         if match["on"] is not None:
-            lines += ["br label %test", "test:", f"br i1 {operand(match['on'])}, label %go, label %off", "go:"]
+            lines += [
+                "br label %test",
+                "test:",
+                f"br i1 {operand(match['on'])}, label %go, label %off",
+                "go:",
+            ]
         if match["word"] == "ld":
             return "\n".join([head, *lines, *self.load(result, outputs, bits, match["on"]), "}"])
-        inside = match["rest"][place.end():]
+        inside = match["rest"][place.end() :]
         names = [operand(n) for n in re.findall(r"\$(\d+)", inside)]
         for k, value in enumerate(names):
             kind = kinds[int(value[2:])]
@@ -306,9 +310,7 @@ class Threads:
             ctypes.c_uint64.from_address(words + LINK).value = ctypes.addressof(self.main)
             ctypes.c_uint64.from_address(words + STACK_POINTER).value = ctypes.addressof(stack)
             ctypes.c_uint64.from_address(words + STACK_SIZE).value = STACK_BYTES
-            self.libc.makecontext(
-                context, self.start, 1, ctypes.c_void_p(ctypes.addressof(state))
-            )
+            self.libc.makecontext(context, self.start, 1, ctypes.c_void_p(ctypes.addressof(state)))
         swap = self.libc.swapcontext
         pairs = list(zip(self.contexts, self.states, strict=True))
         for _ in range(MOST_ROUNDS):
@@ -328,7 +330,9 @@ class SimulatedBinary(CudaBinary):
 
     def __init__(self, image: bytes, metadata: dict[str, Any]):
         super().__init__(image, metadata)
-        self.memory = mmap.mmap(-1, SHARED_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_32BIT)
+        self.memory = mmap.mmap(
+            -1, SHARED_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_32BIT
+        )
         shared = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
         assert shared < 1 << 32
         text = Rewriter(image.decode(), shared).run(len(metadata["params"]))
@@ -396,8 +400,11 @@ class SimulatedTarget(CudaTarget):
         if find(named).shared_limit > SHARED_BYTES:
             raise LaunchError("the simulator has less shared memory than the architecture")
 
+    def identity(self) -> str:
+        return f"{super().identity()} {self.num_warps} warps"
+
     def lower(self, kernel, *, bounds: bool, counters: bool):
-        kernel.meta["options"] = {"num_warps": self.num_warps}
+        kernel.meta["options"] = {"num_warps": self.num_warps} | kernel.meta.get("options", {})
         return super().lower(kernel, bounds=bounds, counters=counters)
 
     def assemble(self, text: str) -> bytes:
