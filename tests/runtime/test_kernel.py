@@ -360,7 +360,7 @@ def test_devices():
             return (1,)
 
     x = floats(4)
-    with pytest.raises(LaunchError, match="the CUDA target is not there yet"):
+    with pytest.raises(LaunchError, match="NVIDIA driver|CUDA|GPU"):
         fill[(1,)](Elsewhere(), 1.0)
     with pytest.raises(
         LaunchError, match="add: argument 'y': is on cuda:0, the launch runs on cpu"
@@ -368,7 +368,7 @@ def test_devices():
         add[(1,)](x, Elsewhere(), x, 4, BLOCK=4)
     with (
         tilewright.options(target="quantum"),
-        pytest.raises(LaunchError, match="no target 'quantum'; targets are eager, cpu"),
+        pytest.raises(LaunchError, match="no target .quantum.; targets are eager, cpu, cuda"),
     ):
         fill[(1,)](x, 1.0)
 

@@ -81,9 +81,10 @@ def compile(src: Any, target: Any = None, options: dict[str, Any] | None = None)
             "textual IR of Triton's to compile"
         )
     options = dict(options or {})
+    found = base.find("cpu" if target is None else target.backend)
     request = Request(
-        src.fn, src.types(), src.constants, src.facts(),
-        base.find("cpu" if target is None else target.backend), bool(options.get("debug")),
+        src.fn, src.types(), src.constants, src.facts(), found,
+        {k: v for k, v in options.items() if k in found.options}, bool(options.get("debug")),
     )  # fmt: skip
     return CompiledKernel(src.fn, compile_kernel(request), options)
 

@@ -46,7 +46,8 @@ class Call:
         self.device = self.find_device()
         self.target: Target | None = None
         if settings.target != "eager":
-            self.target = base.find(settings.target or self.device.partition(":")[0])
+            named = settings.target
+            self.target = base.find(named) if named else base.for_device(self.device)
         facts = EAGER_FACTS if self.target is None else self.target.facts
         self.trees = inspect_arguments(jit.parameters, arguments, facts, self.device)
         self.debug = bool(options.get("debug") or jit.debug or settings.debug)

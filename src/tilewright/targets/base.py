@@ -140,5 +140,15 @@ def find(name: str) -> Target:
 
 
 def for_device(device: str) -> Target:
-    """The target that takes arrays of a device such as "cpu" or "cuda:0"."""
-    return find(device.partition(":")[0])
+    """The target that takes arrays of a device such as "cpu" or "cuda:0".
+
+    Raises:
+        LaunchError: for arrays that no target takes.
+    """
+    kind = device.partition(":")[0]
+    if kind not in TARGETS:
+        raise LaunchError(
+            f"no kernel can run on arrays of device {device!r}; move them to "
+            f"{' or '.join(TARGETS)}, e.g. with x.cpu()"
+        )
+    return find(kind)

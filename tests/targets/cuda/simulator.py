@@ -217,6 +217,8 @@ class Rewriter:
         if match is None:
             raise NotImplementedError(text)
         place = PLACE.search(match["rest"])
+        if place is None:
+            raise NotImplementedError(text)
         pointer = operand(place[1])
         lines = []
         if kinds[int(place[1]) - outputs] == "i64":

@@ -81,11 +81,14 @@ class Plan:
         self.home: dict[Value, Block] = {}
         self.users: dict[Value, list[Inst]] = {}
         self.segment: dict[Inst, int] = {}
+        self.order: dict[Inst, int] = {}  # of all instructions
+        self.writes: dict[int, list[Inst]] = {}  # of each segment, in order
         self.symbolic: dict[Value, bool] = {}
         self.cost: dict[Value, int] = {}
         self.kept: set[Value] = set()
         self.waves: dict[Inst, int] = {}
         self.places: dict[Value, set[tuple]] = {}
+        self.last: dict[Value, int] = {}
         self.count = 0
         self.scan_block(kernel.body)
         self.staged = self.find_staged()
@@ -107,6 +110,9 @@ class Plan:
             if inst.op.name in CONTROL:
                 self.count += 1
             self.segment[inst] = self.count
+            self.order[inst] = len(self.order)
+            if inst.op.effect in ("write", "atomic") or inst.op.name == "barrier":
+                self.writes.setdefault(self.count, []).append(inst)
             for x in inst.operands:
                 self.users.setdefault(x, []).append(inst)
             for r in inst.results:
@@ -160,7 +166,9 @@ class Plan:
             if r.type.shape:
                 if self.must_keep(inst, r):
                     self.kept.add(r)
-                self.sites(r)  # now that all readers are decided, for those of its operands
+                # Now that all readers are decided, and before those of its operands are.
+                self.sites(r)
+                self.last_reader(r)
 
     def must_keep(self, inst: Inst, value: Value) -> bool:
         name = inst.op.name
@@ -253,17 +261,22 @@ class Plan:
         """Whether a load is read after something that may have changed the memory."""
         if inst.op.name != "load":
             return False
-        block = self.home[value]
-        position = block.insts.index(inst)
-        later = block.insts[position + 1 :]
-        writes = [i for i in later if i.op.effect in ("write", "atomic") or i.op.name == "barrier"]
-        if not writes or self.segment[writes[0]] != self.segment[inst]:
+        order = self.order[inst]
+        writes = self.writes.get(self.segment[inst], [])
+        first = next((w for w in writes if self.order[w] > order), None)
+        if first is None or self.last_reader(value) < self.order[first]:
             return False
-        after = block.insts[block.insts.index(writes[0]) + 1 :]
-        readers = self.readers(value)
-        if not readers.isdisjoint(after):
+        if self.last_reader(value) > self.order[first]:
             return True
-        return writes[0] in readers and not self.in_place(value, writes[0])
+        return not self.in_place(value, first)
+
+    def last_reader(self, value: Value) -> int:
+        """The number of the last instruction that reads a value, through others not kept too."""
+        if value not in self.last:
+            ends = [self.order[u] for u in self.users.get(value, ())]
+            passed = (r for u in self.users.get(value, ()) for r in u.results if r not in self.kept)
+            self.last[value] = max([*ends, *map(self.last_reader, passed)], default=-1)
+        return self.last[value]
 
     def in_place(self, loaded: Value, write: Inst) -> bool:
         """Whether a write of what a load leads to spares all elements that it is made of later."""
