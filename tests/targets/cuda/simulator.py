@@ -115,7 +115,7 @@ LDMATRIX = re.compile(
     r"\(ptr (\S+)\)"
 )
 ACCESS = re.compile(r"(?:@\$(?P<on>\d+) )?(?P<word>ld|st)[.\w:]*\.b(?P<bits>\d+) (?P<rest>.*);$")
-PLACE = re.compile(r"\[\$(\d+)(?: \+ (\d+))?\]")
+PLACE = re.compile(r"\[\$(\d+)(?: \+ (-?\d+))?\]")
 
 
 class Rewriter:
