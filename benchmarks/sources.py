@@ -52,6 +52,25 @@ def gather_kernel(x_ptr, index_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def layer_norm_kernel(
+    x_ptr, w_ptr, b_ptr, y_ptr, mean_ptr, scale_ptr, cols, eps, BLOCK: tl.constexpr
+):
+    """One row that fits in a tile."""
+    row = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    inside = at < cols
+    x = tl.load(x_ptr + row * cols + at, mask=inside, other=0.0)
+    mean = tl.sum(x, axis=0) / cols
+    centred = tl.where(inside, x - mean, 0.0)
+    scale = 1 / tl.sqrt(tl.sum(centred * centred, axis=0) / cols + eps)
+    w = tl.load(w_ptr + at, mask=inside)
+    b = tl.load(b_ptr + at, mask=inside)
+    tl.store(y_ptr + row * cols + at, centred * scale * w + b, mask=inside)
+    tl.store(mean_ptr + row, mean)
+    tl.store(scale_ptr + row, scale)
+
+
+@triton.jit
 def layer_norm_backward_kernel(
     dy_ptr, x_ptr, w_ptr, mean_ptr, scale_ptr, dx_ptr, dw_parts_ptr, db_parts_ptr, rows, cols,
     ROWS: tl.constexpr, BLOCK: tl.constexpr,

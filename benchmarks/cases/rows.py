@@ -7,7 +7,12 @@ import peers
 import triton
 from case import OURS, Case, Run, empty, example, normal
 from peers import looped, prange, present, tensor, torch
-from sources import layer_norm_backward_kernel, sum_cols_kernel, sum_rows_kernel
+from sources import (
+    layer_norm_backward_kernel,
+    layer_norm_kernel,
+    sum_cols_kernel,
+    sum_rows_kernel,
+)
 
 argmax, cross_entropy, layer_norm = map(example, ("argmax", "cross_entropy", "layer_norm"))
 prefix_sum, rms_norm, softmax = map(example, ("prefix_sum", "rms_norm", "softmax"))
@@ -46,7 +51,9 @@ def softmax_loop(x, out):
     return out
 
 
-def layer_norm_case(rows: int, cols: int) -> Case:
+def layer_norm_case(rows: int, cols: int, block: int = 0) -> Case:
+    """With `block` in chunks of so many columns, as rows longer than a tile need it."""
+
     def make() -> Run:
         x, w, b, _ = layer_norm.inputs(rows, cols)
         y, n_y = empty(rows, cols), empty(rows, cols)
@@ -54,10 +61,11 @@ def layer_norm_case(rows: int, cols: int) -> Case:
         tx, tw, tb, ty = map(tensor, (x, w, b, empty(rows, cols)))
         t_mean, t_scale = tensor(empty(rows, 1)), tensor(empty(rows, 1))
         loop = looped(layer_norm_loop)
-        block = triton.next_power_of_2(cols)
+        kernel = layer_norm.forward_kernel if block else layer_norm_kernel
+        width = block or triton.next_power_of_2(cols)
 
         def ours():
-            layer_norm.forward_kernel[(rows,)](x, w, b, y, mean, scale, cols, 1e-5, BLOCK=block)
+            kernel[(rows,)](x, w, b, y, mean, scale, cols, 1e-5, BLOCK=width)
             return y
 
         def with_torch():
@@ -70,7 +78,8 @@ def layer_norm_case(rows: int, cols: int) -> Case:
         reference = layer_norm.reference_forward
         return Run({OURS: ours, **calls}, lambda: reference(x, w, b)[0], 2e-5)
 
-    return Case("layer norm", f"{rows}x{cols}", make, 8 * rows * cols, 8 * rows * cols)
+    name = "layer norm, chunks" if block else "layer norm"
+    return Case(name, f"{rows}x{cols}", make, 8 * rows * cols, 8 * rows * cols)
 
 
 def layer_norm_loop(x, w, b, y):
@@ -282,6 +291,7 @@ CASES = [
     layer_norm_case(4096, 1024),
     layer_norm_case(1823, 781),
     layer_norm_case(128, 1024),
+    layer_norm_case(1823, 781, block=256),
     layer_norm_backward_case(4096, 1024, rows_each=64),
     layer_norm_backward_case(1823, 781, rows_each=64),
     layer_norm_backward_case(1823, 781),

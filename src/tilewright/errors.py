@@ -57,6 +57,11 @@ class CompileError(TilewrightError):
         self.message = message
         self.loc = loc
 
+    @property
+    def error_message(self) -> str:
+        """The message without its place, by the name that it has in Triton."""
+        return self.message
+
     def __str__(self) -> str:
         return self.message if self.loc is None else f"{self.message}\n{excerpt(self.loc)}"
 
@@ -79,6 +84,10 @@ class InternalError(TilewrightError):
 
 class LaunchError(TilewrightError, ValueError):
     """Arguments or a grid that a kernel cannot be launched with; no memory was touched."""
+
+
+class ArgumentOverflowError(LaunchError, OverflowError):
+    """An int that no integer of a kernel holds."""
 
 
 class ArgumentTypeError(LaunchError, TypeError):

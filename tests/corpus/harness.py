@@ -64,8 +64,8 @@ def outcome(call: Callable, inputs: Sequence[Any], dtype: Any, grad: bool) -> tu
     args = [x.clone().requires_grad_(grad) if is_float(x) else x for x in args]
     # A package may write to its inputs, which autograd forbids of leaves.
     result = call(*[x * 1 if is_float(x) and grad else x for x in args])
-    outputs = [r for r in (result if isinstance(result, tuple | list) else [result])]
-    outputs = [r for r in outputs if isinstance(r, torch.Tensor)]
+    results = result if isinstance(result, tuple | list) else [result]
+    outputs = [r for r in results if isinstance(r, torch.Tensor)]
     plain = [r.detach().clone() for r in outputs]
     if not grad:
         return plain, []

@@ -215,7 +215,8 @@ def test_group_and_batch_norm(target, ops, dtype):
     given = typed((x, w, b), dtype)
     found = ops.group_norm(*given, 4, 8, 32, 4, 1e-5)[0]
     close(found, F.group_norm(x, 4, w, b, 1e-5), harness.ERROR[dtype], "group norm")
-    found = ops.batch_norm(*given, training=True, eps=1e-5)[0]
+    running = [torch.zeros(8), torch.ones(8)]  # without them it writes to its input in their place
+    found = ops.batch_norm(*given, *running, training=True, eps=1e-5)[0]
     wanted = F.batch_norm(x, None, None, w, b, True, eps=1e-5)
     close(found, wanted, harness.ERROR[dtype], "batch norm")
 

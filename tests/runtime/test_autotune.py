@@ -128,6 +128,9 @@ def test_configurations_that_fail(cpu):
     assert kernel.best_config.kwargs == {"BLOCK": 32}
     with pytest.raises(CompileTimeAssertionFailure, match="only 32"):
         tuned(picky, blocks=(16, 64))[grid](np.zeros(64, np.float32), 64)
+    # Programs that choose among the trials themselves are told that it takes for ever.
+    config = Config({"BLOCK": 64})
+    assert kernel._bench(np.zeros(64, np.float32), 64, grid=grid, config=config) == [np.inf] * 3
 
     def too_big(call, quantiles):
         raise OutOfResources(200, 100, "shared memory")

@@ -627,6 +627,11 @@ def test_attributes():
     assert add.src.startswith("def add(")
     assert add.__name__ == "add"
     assert callable(add.fn)
+    assert add.__globals__ is globals()
+    partly = tilewright.jit(add.fn, do_not_specialize=["n"])
+    assert [p.num for p in partly.params if p.do_not_specialize] == [3]
+    assert [p.num for p in partly.params if p.do_not_specialize_on_alignment] == [3]
+    assert not any(p.has_default or p.is_const for p in partly.params)
 
     @tilewright.jit
     def uses(x):

@@ -95,9 +95,9 @@ def to_triton(x: np.ndarray, device: Any, dst_type: str | None = None) -> Any:
 
     name = x.dtype.name
     if name in uint_dtypes:
-        signed = torch.tensor(x.view(name[1:]), device=device).contiguous()
+        signed = torch.tensor(x.view(name[1:]), device=device)
         return reinterpret(signed, ir.BY_NAME[name])
-    made = torch.tensor(x, device=device).contiguous()
+    made = torch.tensor(x, device=device)
     if dst_type and "float8" in dst_type:
         return reinterpret(made, named_dtype(dst_type))
     if name == "float32" and dst_type == "bfloat16":

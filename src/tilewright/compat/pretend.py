@@ -82,6 +82,28 @@ class Device(contextlib.AbstractContextManager):
         pass
 
 
+class Generator:
+    """Where kernels take seeds from: a seed and how many numbers of its sequence are used up."""
+
+    device = DEVICE
+
+    def __init__(self) -> None:
+        self.state = [0, 0]
+
+    def get_state(self) -> torch.Tensor:
+        return torch.tensor(self.state).view(torch.uint8)
+
+    def set_state(self, state: torch.Tensor) -> None:
+        self.state = state.view(torch.int64).tolist()
+
+    def manual_seed(self, seed: int) -> Generator:
+        self.state = [int(seed), 0]
+        return self
+
+    def initial_seed(self) -> int:
+        return self.state[0]
+
+
 class Driver(driver.CpuDriver):
     """Triton's driver, which names a GPU."""
 
@@ -123,18 +145,21 @@ CONSTANTS = {
     "mem_get_info": (MEMORY, MEMORY), "memory_allocated": 0, "max_memory_allocated": 0,
     "memory_reserved": 0, "max_memory_reserved": 0, "memory_stats": {},
     "reset_peak_memory_stats": None, "reset_max_memory_allocated": None,
-    "manual_seed": None, "manual_seed_all": None, "set_rng_state": None,
 }  # fmt: skip
 ACCELERATOR = {
     "is_available": True, "current_accelerator": torch.device("cuda"), "device_count": 1,
     "current_device_index": 0, "set_device_index": None, "current_stream": Stream(),
     "set_stream": None, "synchronize": None, "empty_cache": None, "memory_allocated": 0,
 }  # fmt: skip
+GENERATOR = Generator()
 OBJECTS = {
     "device": Device, "device_of": Device, "Stream": Stream, "Event": Event,
     "get_device_properties": properties,
-    "get_rng_state": lambda device=None: torch.get_rng_state(),
-    "default_generators": (torch.default_generator,),
+    "default_generators": (GENERATOR,), "initial_seed": GENERATOR.initial_seed,
+    "manual_seed": lambda seed: GENERATOR.manual_seed(seed),
+    "manual_seed_all": lambda seed: GENERATOR.manual_seed(seed),
+    "get_rng_state": lambda device=None: GENERATOR.get_state(),
+    "set_rng_state": lambda state, device=None: GENERATOR.set_state(state),
 }  # fmt: skip
 
 

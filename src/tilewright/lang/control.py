@@ -144,7 +144,7 @@ def merge_names(f: Frontend, node: ast.If, condition: tensor, then: Side, other:
             try:
                 merged[name] = merge(name, a, b)
             except Disagreement as error:
-                message = f"the branches disagree: {error.words(*places(f, node, name))}"
+                message = f"Mismatched type for {name}: {error.words(*places(f, node, name))}"
                 if type(before.get(name, Undefined(""))) is not Undefined:
                     raise f.error(message, node) from None
                 before[name] = Undefined(message)
@@ -265,7 +265,8 @@ def conditional(f: Frontend, node: ast.IfExp) -> Any:
         merged = merge("", then.result, other.result)
     except Disagreement as error:
         error.path = f"`{text_of(node)}`"
-        raise f.error(f"the two sides disagree: {error.words()}", node) from None
+        what = "Ternary expression with dynamic condition has inconsistent type"
+        raise f.error(f"{what}: {error.words()}", node) from None
     return emit_if(f, condition, then.block, other.block, [merged])[0]
 
 
@@ -341,7 +342,7 @@ def merge_returns(f: Frontend, node: ast.If, condition: tensor, then: Side, othe
             f"({line_of(f, p.result.node)})" if p.result.node else f"(the end of `{f.scope.name}`)"
             for p in (then, other)
         ]
-        raise f.error(f"the returns disagree: {error.words(*where)}", node) from None
+        raise f.error(f"Inconsistent return types: {error.words(*where)}", node) from None
     value = emit_if(f, condition, then.block, other.block, [merged])[0]
     return Returned(value, then.result.node or other.result.node)
 

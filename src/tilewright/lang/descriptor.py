@@ -159,7 +159,10 @@ def make_tensor_descriptor(
         f"the last dimension must be contiguous (stride 1), got stride {last!r}",
     )
     width = block[-1] * base.dtype.element_ty.bytes
-    want(width >= 16, f"a block must have at least 16 bytes in its last dimension, got {width}")
+    want(
+        width >= 16,
+        f"Descriptor block shape must have at least 16 bytes in the last dimension, got {width}",
+    )
     return tensor_descriptor(
         base,
         tuple(size_of(x, "the shape") for x in shape),

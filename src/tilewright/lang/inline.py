@@ -17,7 +17,7 @@ from tilewright.lang.scope import Scope, suggestion
 from tilewright.lang.source import read_source
 from tilewright.lang.statements import is_constexpr_note
 from tilewright.lang.tensor import known
-from tilewright.lang.values import assigned, describe, is_runtime
+from tilewright.lang.values import assigned
 
 if TYPE_CHECKING:
     from tilewright.lang.frontend import Frontend
@@ -155,21 +155,19 @@ def bind(
     if missing:
         quoted = ", ".join(f"`{m}`" for m in missing)
         raise wrong(name, spec, f"is not given {quoted}")
-    check_constexprs(name, spec, names)
+    take_constexprs(spec, names)
     return names
 
 
-def check_constexprs(name: str, spec: ast.arguments, names: dict[str, Any]) -> None:
+def take_constexprs(spec: ast.arguments, names: dict[str, Any]) -> None:
+    """Parameters that are annotated as constexpr hold the value itself, if it is known now.
+
+    What only the run knows is passed all the same, as Triton does: it counts where it is used.
+    """
     for parameter in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs):
         note = parameter.annotation
-        if note is None or not is_constexpr_note(note):
-            continue
-        names[parameter.arg] = value = known(names[parameter.arg])
-        if is_runtime(value):
-            raise CompileError(
-                f"`{name}` needs `{parameter.arg}` at compile time (it is a tl.constexpr), got "
-                f"{describe(value)}; pass a constexpr argument, or drop the annotation"
-            )
+        if note is not None and is_constexpr_note(note):
+            names[parameter.arg] = known(names[parameter.arg])
 
 
 def wrong(name: str, spec: ast.arguments, what: str) -> CompileError:

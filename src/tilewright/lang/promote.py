@@ -105,7 +105,7 @@ def computation_dtype(x: DType, x_number: bool, y: DType, y_number: bool, divisi
         raise TypeRuleError(f"cannot combine {x} and {y}; cast one of them")
     if division and x.is_signed != y.is_signed:
         raise TypeRuleError(
-            f"cannot divide {x} and {y}: one is signed, the other is not; cast one of them"
+            f"Cannot use {x} with {y} because they have different signedness; cast one of them"
         )
     return integer_promotion(x, y)
 

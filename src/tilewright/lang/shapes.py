@@ -49,7 +49,7 @@ def wrap_axis(axis: Any, rank: int) -> int:
     axis = as_python(axis)
     want(
         isinstance(axis, int) and -rank <= axis < rank,
-        f"the axis must be a number from {-rank} to {rank - 1}, got {axis!r}",
+        f"invalid axis {axis!r}: it must be a number from {-rank} to {rank - 1}",
     )
     return axis % rank if rank else 0
 
@@ -203,7 +203,10 @@ def expand_dims(input: Any, axis: Any) -> tensor:
     axes = [as_python(a) for a in axis] if isinstance(axis, Sequence) else [as_python(axis)]
     rank = len(x.shape) + len(axes)
     places = sorted(wrap_axis(a, rank) for a in axes)
-    want(len(set(places)) == len(places), f"the axes {axes} name one dimension twice")
+    want(
+        len(set(places)) == len(places),
+        f"{axes} are duplicate axes, normalized axes = {places}",
+    )
     shape = list(x.shape)
     for place in places:
         shape.insert(place, 1)
@@ -223,10 +226,12 @@ def subscript(x: tensor, index: Any) -> tensor:
         parts[at : at + 1] = [slice(None)] * missing
         kept = [p for p in parts if p is not None]
     whole = all(is_whole_slice(p) for p in kept)
+    if whole and not x.shape:  # a scalar has no dimension that a `:` could keep
+        parts, kept = [p for p in parts if p is None], []
     if not whole or len(kept) > len(x.shape):
         raise TypeRuleError(
-            f"a tile takes only `:` and `None` as subscripts, got {x.handle.type} with "
-            f"[{', '.join(map(show_index, parts))}]; elements are not addressable, "
+            "unsupported tensor index: only `:` and `None` may stand here, "
+            f"got {x.handle.type} with [{', '.join(map(show_index, parts))}]; elements are not addressable, "
             "load what you need or use tl.gather"
         )
     parts += [slice(None)] * (len(x.shape) - len(kept))

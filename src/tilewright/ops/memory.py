@@ -60,7 +60,7 @@ def store(pointer, value, mask=None, cache="", evict=""):
     """Write the value where the pointers point to and the mask is true."""
     check_access(pointer, mask)
     if pointer.dtype.const:
-        raise TypeRuleError(f"cannot store to {pointer}: it is a pointer to constant memory")
+        raise TypeRuleError(f"Cannot store to a constant pointer, which {pointer} is")
     expected = Type(pointer.dtype.element_ty, pointer.shape)
     if value != expected:
         raise TypeRuleError(f"the value must be {expected}, got {value}")

@@ -8,18 +8,18 @@ from tilewright.ir.op import op
 from tilewright.ir.types import Type
 
 
-def check_grid_axis(axis: int) -> Type:
-    want(axis in (0, 1, 2), f"the axis must be 0, 1 or 2, got {axis}")
+def check_grid_axis(name: str, axis: int) -> Type:
+    want(axis in (0, 1, 2), f"{name} axis must be 0, 1, or 2 but got {axis}")
     return Type(t.int32)
 
 
 @op(eager=lambda port, axis: port.program_id(axis), effect="program")
 def program_id(axis):
     """The index of this program instance along an axis of the grid."""
-    return check_grid_axis(axis)
+    return check_grid_axis("program_id", axis)
 
 
 @op(eager=lambda port, axis: port.num_programs(axis), effect="program")
 def num_programs(axis):
     """The number of program instances along an axis of the grid."""
-    return check_grid_axis(axis)
+    return check_grid_axis("num_programs", axis)

@@ -53,7 +53,9 @@ def numbers(x: Type, y: Type) -> Type:
 def integers(x: Type, y: Type) -> Type:
     """Two integers of one type."""
     if not x.dtype.is_integer:
-        raise TypeRuleError(f"needs integers, got {x}; cast with x.to(tl.int32)")
+        raise TypeRuleError(
+            f"invalid operands of type {x}, integers are needed; cast with x.to(tl.int32)"
+        )
     return same(x, y)
 
 

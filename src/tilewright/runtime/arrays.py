@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tilewright.errors import ArgumentTypeError, LaunchError
+from tilewright.errors import ArgumentOverflowError, ArgumentTypeError, LaunchError
 from tilewright.ir import types as ir
 from tilewright.runtime.dtypes import NUMPY_DTYPES, TORCH_DTYPES, dtype_advice, named_dtype
 from tilewright.runtime.exports import PROTOCOLS, extent, read_export
@@ -110,7 +110,7 @@ def integer_dtype(value: int, name: str = "") -> ir.DType:
         return ir.int64
     if 0 <= value < 1 << 64:
         return ir.uint64
-    raise LaunchError(
+    raise ArgumentOverflowError(
         f"{label(name)}: an int of {value.bit_length()} bits fits neither int64 nor uint64; "
         f"pass it in parts, or as a float"
     )

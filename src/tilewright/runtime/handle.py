@@ -64,7 +64,9 @@ class CompiledKernel:
         self.jit = jit
         self.compilation = compilation
         self.options = options
-        self.name = jit.__name__
+        self.name = jit.repr(
+            SimpleNamespace(constants=compilation.constants, signature=compilation.signature)
+        )
         self.hash = compilation.hash
         self.asm = Stages(compilation)
         self.src = SimpleNamespace(

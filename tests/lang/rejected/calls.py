@@ -113,11 +113,6 @@ def argument_given_twice(out, n):
 
 
 @rejects(out=OUT, n=3)
-def constexpr_parameter_at_run_time(out, n):
-    tl.store(out, scaled(n, 2, SHIFT=n))
-
-
-@rejects(out=OUT, n=3)
 def mistake_in_a_helper(out, n):
     x = outer(n)
     tl.store(out, x)

@@ -14,7 +14,7 @@ from tilewright.ir.rewrite import rebuild
 from tilewright.passes import pipeline
 
 some = settings(
-    max_examples=25,
+    max_examples=15,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -21,6 +21,7 @@ from tilewright.targets.cpu.memory import ARGUMENTS, Memory
 from tilewright.targets.cpu.nest import NestWriter
 from tilewright.targets.cpu.plan import Plan
 from tilewright.targets.cpu.schedule import Anchor, Nest, Scheduler, segments
+from tilewright.targets.cpu.scratch import Lives, Scratch
 from tilewright.targets.cpu.writer import Writer
 
 ENTRY = "tw_entry"
@@ -51,7 +52,8 @@ class Lowering:
     memory: Memory
     nests: NestWriter
     plan: Plan
-    scratch: int = 0  # bytes
+    scratch: Scratch = field(default_factory=Scratch)
+    places: dict[str, int] = field(default_factory=dict)  # by buffer: its offset
     imports: dict[str, str] = field(default_factory=dict)  # functions and how they are declared
     packed: dict[Inst, products.Packed] = field(default_factory=dict)
     copies: dict[str, str] = field(default_factory=dict)  # by buffer: memory of a turned copy
@@ -72,11 +74,12 @@ class Lowering:
         name = self.new_scratch(held.size * held.dtype.bytes)
         return Buffer(name, held, type.dtype if memory is not None else None)
 
-    def new_scratch(self, size: int) -> str:
-        """The address of so many bytes of scratch memory, 64-byte aligned."""
+    def new_scratch(self, size: int, forever: bool = False) -> str:
+        """The address of so many bytes of scratch memory, until the block ends."""
         name = self.e.w.fresh("buf")
-        self.e.w.allocas.append(f"  {name} = getelementptr i8, ptr %scratch, i64 {self.scratch}")
-        self.scratch += -(-size // 64) * 64
+        self.places[name] = self.scratch.take(size, forever)
+        place = f"getelementptr i8, ptr %scratch, i64 {self.places[name]}"
+        self.e.w.allocas.append(f"  {name} = {place}")
         return name
 
     def wide_sum(self, value: Value) -> t.DType | None:
@@ -93,24 +96,25 @@ class Lowering:
         """Everything in a block; then each value is assigned to its target's buffer."""
         parts = segments(block)
         tails = dict(self.e.tails)
+        self.scratch.open()
         for part in parts[:-1]:
             if isinstance(part, Inst):
                 control.RULES[part.op.name](self, part)
             else:
                 self.straight(part)
         self.straight(parts[-1], assigns)
+        self.scratch.close()
         self.e.tails = tails  # this block may not run, so nothing it filled in counts after it
 
     def straight(self, insts: list[Inst], assigns: list[tuple[Value, Value]] = ()) -> None:
         scheduler = Scheduler(self.plan)
-        for inst in insts:
-            for r in inst.results:
-                if r in self.plan.kept:
-                    self.buffer(r)
         scheduler.run(insts)
         self.count_work(insts)
         self.assign(scheduler, assigns)
-        for item in scheduler.items:
+        kept = [r for inst in insts for r in inst.results if r in self.plan.kept]
+        lives = Lives(self, scheduler, kept)
+        for number, item in enumerate(scheduler.items):
+            lives.begin(number)
             if isinstance(item, Nest):
                 for anchor in item.anchors:
                     if anchor.kind == "pack":
@@ -119,6 +123,7 @@ class Lowering:
             else:
                 self.complete(scheduler, [item], everything=True)
                 self.solo(item)
+            lives.end(number)
         if self.memory.moves is not None and any(i.op.effect == "write" for i in insts):
             self.memory.count_move()
 
@@ -141,7 +146,7 @@ class Lowering:
         """Scratch memory for the transposed copy of a buffer, always the same."""
         if buffer.name not in self.copies:
             size = buffer.type.size * buffer.type.dtype.bytes
-            self.copies[buffer.name] = self.new_scratch(size)
+            self.copies[buffer.name] = self.new_scratch(size, forever=True)
         return self.copies[buffer.name]
 
     def complete(
@@ -292,7 +297,7 @@ def bind_programs(lowering: Lowering) -> None:
 def module_text(lowering: Lowering) -> str:
     w = lowering.e.w
     w.write("br label %leave")
-    size = max(64, lowering.scratch)
+    size = max(64, lowering.scratch.size)
     large = size > STACK_BYTES
     if large:
         w.declare("declare ptr @aligned_alloc(i64, i64)")

@@ -67,6 +67,7 @@ def atomic(x: Lowering, inst: Inst, act: Callable, count: int, masked: bool) -> 
     owner = e.owner(layout)
     masks = [e.both(owner, mask.lanes[r] if mask is not None else None) for r in registers]
     masks = m.guard(inst, vectors, masks, dtype.bytes)
+    m.hazards.before(inst, layout)
     lanes: list[Lane] = [e.b.const(0, dtype)] * layout.registers
     for r, place, on in zip(registers, [v.place for v in vectors], masks, strict=True):
         lanes[r] = one(x, act, place, on, [o.lanes[r] for o in operands])

@@ -70,7 +70,9 @@ def for_loop(x: Lowering, inst: Inst) -> list[Tile]:
     carried = tiles_of(phis, starts)
     x.bind([body.params[0]], [uniform(counter, x.layout(body.params[0]))])
     x.bind(params, carried)
-    ends = [x.in_layout(t, s.layout) for t, s in zip(x.block(body), starts, strict=True)]
+    with x.memory.hazards.loop(inst.blocks):
+        made = x.block(body)
+    ends = [x.in_layout(t, s.layout) for t, s in zip(made, starts, strict=True)]
     following = e.b.add(counter, step)
     last = w.here
     w.branch(head)
@@ -106,11 +108,13 @@ def while_loop(x: Lowering, inst: Inst) -> list[Tile]:
     phis = fresh_phis(x, starts)
     carried = tiles_of(phis, starts)
     x.bind(condition.params, carried)
-    test = x.block(condition)[0].lane
-    w.branch_if(test.text, inside, leave)
-    w.label(inside)
-    x.bind(body.params, [x.in_layout(t, x.layout(p)) for t, p in zip(carried, body.params)])
-    ends = [x.in_layout(t, s.layout) for t, s in zip(x.block(body), starts, strict=True)]
+    with x.memory.hazards.loop(inst.blocks):
+        test = x.block(condition)[0].lane
+        w.branch_if(test.text, inside, leave)
+        w.label(inside)
+        x.bind(body.params, [x.in_layout(t, x.layout(p)) for t, p in zip(carried, body.params)])
+        made = x.block(body)
+    ends = [x.in_layout(t, s.layout) for t, s in zip(made, starts, strict=True)]
     last = w.here
     w.branch(head)
     w.fill(place, phi_lines(phis, [(before, starts), (last, ends)]))
@@ -127,17 +131,21 @@ def branch(x: Lowering, inst: Inst) -> list[Tile]:
     labels = [w.new_label("then"), w.new_label("else")][: len(inst.blocks)]
     join = w.new_label("join")
     w.branch_if(condition.text, *[*labels, join][:2])
-    read = list(e.memory.read)
-    sources, left = [], []
+    read, touches = list(e.memory.read), set(x.memory.hazards.touches)
+    sources, left, touched = [], [], set()
     for label, block in zip(labels, inst.blocks, strict=True):
         w.label(label)
         e.memory.read = list(read)
+        x.memory.hazards.touches = set(touches)
         tiles = [x.in_layout(t, r) for t, r in zip(x.block(block), results, strict=True)]
         sources.append((w.here, tiles))
         left += e.memory.read
+        touched |= x.memory.hazards.touches
         w.branch(join)
     w.label(join)
-    e.memory.read = left + (read if len(labels) == 1 else [])
+    alone = len(labels) == 1
+    e.memory.read = left + (read if alone else [])
+    x.memory.hazards.touches = touched | (touches if alone else set())
     like = [
         uniform(t.lane, t.layout) if not r.type.shape else tile(t.layout, t.lanes)
         for t, r in zip(sources[0][1], inst.results)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tilewright.codegen import mathlib
 from tilewright.codegen.lanes import Lanes
@@ -42,6 +42,7 @@ class Emitter:
         self.maps: dict[tuple[int, ...], Lane] = {}
         self.specials: dict[str, Lane] = {}
         self.memory = SharedMemory(self)
+        self.on_wait: Callable[[], None] = lambda: None
 
     # --- numbers of threads and programs
 
@@ -239,6 +240,7 @@ class Emitter:
     def barrier(self) -> None:
         """Wait for all threads of the program; what they wrote before is seen after."""
         self.memory.waited()
+        self.on_wait()
         if self.num_warps == 1:
             self.warp_barrier()
             return

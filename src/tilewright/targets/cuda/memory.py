@@ -13,6 +13,7 @@ from tilewright.ir.inst import Inst, Kernel, Value
 from tilewright.ir.types import DType
 from tilewright.passes.facts import root_params, strides
 from tilewright.targets.cuda.emitter import Emitter
+from tilewright.targets.cuda.hazards import Hazards
 from tilewright.targets.cuda.tiles import Tile, tile, uniform
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ class Memory:
         self.kernel = kernel
         self.bounds = bounds
         self.roots = root_params(kernel)
+        self.hazards = Hazards(self.roots, e.barrier)
+        e.on_wait = self.hazards.waited
         self.strides = strides(kernel)
         self.sites: list[dict] = []
         self.numbers: dict[Inst, int] = {}
@@ -338,6 +341,7 @@ def load(x: Lowering, inst: Inst) -> Tile:
     vectors, copies = m.vectors(accesses, m.places(inst.operands[0], pointer), operands)
     masks = [mask.lanes[v.registers[0]] if mask is not None else None for v in vectors]
     masks = m.guard(inst, vectors, masks, dtype.bytes)
+    m.hazards.before(inst, layout)
     lanes: list[Lane | None] = [None] * layout.registers
     zero = e.b.const(0, dtype)
     for v, on in zip(vectors, masks, strict=True):
@@ -373,6 +377,7 @@ def store(x: Lowering, inst: Inst) -> None:
         e.both(owner, mask.lanes[v.registers[0]] if mask is not None else None) for v in vectors
     ]
     masks = m.guard(inst, vectors, masks, dtype.bytes)
+    m.hazards.before(inst, layout)
     for v, on in zip(vectors, masks, strict=True):
         words = [e.to_word(value.lanes[r]) for r in v.registers]
         m.store_words(v.place, on, words, store_modifiers(inst))

@@ -1,0 +1,131 @@
+"""Pretending that there is a CUDA device: what PyTorch answers, and that nothing else changes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import tilewright
+import tilewright.language as tl
+
+torch = pytest.importorskip("torch")
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def pretence():
+    from tilewright.compat import pretend
+
+    pretend.start()
+    yield pretend
+    pretend.stop()
+
+
+def test_tensors_say_that_they_are_on_a_gpu():
+    x = torch.zeros(3)
+    assert x.is_cuda and x.device == torch.device("cuda", 0) and x.get_device() == 0
+    made = [
+        torch.zeros(3, device="cuda"), torch.arange(3, device="cuda:0"), torch.ones(2, device=0),
+        torch.tensor([1.0], device=torch.device("cuda")), x.to("cuda"), x.to(0), x.cuda(),
+        x.to(torch.device("cuda:0"), torch.float16), x.new_empty(2, device="cuda"),
+        torch.empty(2, pin_memory=True), torch.empty_like(x, device="cuda"),
+    ]  # fmt: skip
+    assert all(y.is_cuda and y.is_cpu for y in made)
+    assert made[7].dtype is torch.float16
+    layer = torch.nn.Linear(3, 4, device="cuda").cuda()
+    assert layer(x).device.type == "cuda"
+    with torch.device("cuda"):
+        assert torch.ones(2).is_cuda
+    assert torch.zeros(1, device="meta").device.type == "meta"
+
+
+def test_answers():
+    cuda = torch.cuda
+    assert cuda.is_available() and cuda.device_count() == 1 and cuda.current_device() == 0
+    assert cuda.get_device_capability() == (8, 0)
+    properties = cuda.get_device_properties(0)
+    assert (properties.major, properties.minor) == (8, 0)
+    assert properties.multi_processor_count > 0
+    with cuda.device(0), cuda.stream(cuda.Stream()):
+        start, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
+        start.record()
+        end.record()
+        cuda.synchronize()
+    assert start.elapsed_time(end) >= 0
+    cuda.current_stream().wait_stream(cuda.default_stream())
+    assert torch.accelerator.current_accelerator().type == "cuda"
+    assert tilewright.runtime.driver.active.get_current_target().backend == "cuda"
+    assert tilewright.runtime.driver.active.get_active_torch_device().type == "cuda"
+    torch.manual_seed(7)
+    assert cuda.default_generators[0].get_state().view(torch.int64).tolist() == [7, 0]
+
+
+class Twice(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2 if x.is_cuda else x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2 if grad.is_cuda and torch.zeros(1, device="cuda").is_cuda else grad
+
+
+def test_backward_functions_see_the_device_too():
+    x = torch.ones(3, device="cuda", requires_grad=True)
+    Twice.apply(x).sum().backward()
+    assert x.grad.tolist() == [2, 2, 2]
+    (grad,) = torch.autograd.grad(Twice.apply(x).sum(), x)
+    assert grad.tolist() == [2, 2, 2]
+
+
+@tilewright.jit
+def add_one(x, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(x + i, tl.load(x + i) + 1)
+
+
+@pytest.mark.parametrize("target", ["eager", pytest.param("cpu", marks=pytest.mark.cpu)])
+def test_launch(target):
+    class Wrapped:
+        """As packages wrap tensors: with an address and the device that the tensor names."""
+
+        def __init__(self, tensor):
+            self.dtype, self.device, self.tensor = tensor.dtype, tensor.device, tensor
+            self.data_ptr, self.shape, self.stride = tensor.data_ptr, tensor.shape, tensor.stride
+
+    x = torch.zeros(8, device="cuda")
+    with tilewright.options(target=target):
+        add_one[(1,)](x, 8)
+        add_one[(1,)](Wrapped(x), 8)
+    assert x.tolist() == [2] * 8
+
+
+def test_the_end(pretence):
+    x = torch.zeros(3, device="cuda")
+    pretence.stop()
+    assert not x.is_cuda and x.device.type == "cpu"
+    assert torch.cuda.is_available.__module__ == "torch.cuda"
+    assert tilewright.runtime.driver.active.get_current_target().backend == "cpu"
+
+
+def test_command(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        textwrap.dedent(
+            """
+            import torch
+            import triton
+            print(torch.ones(2, device="cuda").device, triton.__name__)
+            """
+        )
+    )
+    result = subprocess.run(
+        [sys.executable, "-m", "tilewright", "run", "--pretend-cuda", str(program)],
+        capture_output=True, text=True, timeout=60, cwd=tmp_path,
+        env={"PYTHONPATH": str(ROOT / "src"), "PATH": ""},
+    )  # fmt: skip
+    assert result.stdout == "cuda:0 tilewright\n", result.stderr
