@@ -5,14 +5,19 @@ WORKERS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
+CORPUS := $(VENV)/corpus
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test corpus lint bench clean
 
 demo: $(VENV)/package.stamp
 	$(BIN)/tilewright explain examples/softmax.py
 
 test: $(VENV)/test.stamp
 	$(BIN)/python -m pytest -n $(WORKERS)
+
+# Kernels of published packages (docs/packages.md), in an environment of their own.
+corpus: $(VENV)/corpus.stamp
+	$(CORPUS)/bin/python -m pytest tests/corpus
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check .
@@ -38,4 +43,10 @@ $(VENV)/test.stamp: $(VENV)/package.stamp
 		{ $(PIP) install --no-index --no-deps torch && $(PIP) install torch; } 2>/dev/null \
 		|| echo "no torch wheel at hand: tests that use torch are skipped"; \
 	fi
+	@touch $@
+
+$(VENV)/corpus.stamp: tests/corpus/requirements.txt pyproject.toml
+	$(PYTHON) -m venv $(CORPUS)
+	$(CORPUS)/bin/python -m pip --quiet --quiet install --editable '.[test]'
+	$(CORPUS)/bin/python -m pip --quiet --quiet install --no-deps --requirement $<
 	@touch $@

@@ -72,15 +72,12 @@ def empty(*shape: int, dtype: Any = np.float32) -> np.ndarray:
     return raw[start : start + size].view(dtype).reshape(shape)
 
 
-def check(case: Case, run: Run, peer: str, result: Any) -> None:
-    """Raise AssertionError unless the peer's results are those of the reference."""
-    expected = as_arrays(run.reference())
+def check(who: str, result: Any, expected: list[np.ndarray], tolerance: float) -> None:
+    """Raise AssertionError unless the results are those expected."""
     found = as_arrays(result)
-    assert len(found) == len(expected), f"{case.label}: {peer} gives {len(found)} results"
+    assert len(found) == len(expected), f"{who} gives {len(found)} results"
     for x, y in zip(found, expected):
-        np.testing.assert_allclose(
-            x, y, rtol=run.tolerance, atol=run.tolerance, err_msg=f"{case.label}: {peer}"
-        )
+        np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance, err_msg=who)
 
 
 def as_arrays(result: Any) -> list[np.ndarray]:

@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 
-PEERS = ("torch", "compile", "numpy", "numba")
-
 
 def optional(name: str) -> ModuleType | None:
     try:

@@ -18,7 +18,7 @@ from typing import Any, TextIO
 import machine
 import measure
 import peaks
-from case import OURS, Case, check
+from case import OURS, Case, as_arrays, check
 from rich.console import Console
 
 from tilewright import compat
@@ -72,10 +72,10 @@ def rows(cases: list[Case], peers: tuple[str, ...], threads: int) -> Iterator[di
     for case in cases:
         run = case.make()
         calls = {name: call for name, call in run.calls.items() if name in (OURS, *peers)}
-        firsts = {}
+        expected, firsts = as_arrays(run.reference()), {}
         for name, call in calls.items():
             firsts[name], result = measure.first_call(call)
-            check(case, run, name, result)
+            check(f"{case.label}: {name}", result, expected, run.tolerance)
         if run.roof is not None and threads == 1:
             calls[ROOF] = run.roof
             firsts[ROOF], _ = measure.first_call(run.roof)

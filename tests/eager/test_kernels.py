@@ -76,6 +76,16 @@ def test_helpers_defaults_and_constexpr_globals():
     assert out.tolist() == [0, 4, 8, 12, 0, 3, 6, 9]
 
 
+def test_value_of_a_constexpr():
+    @jit
+    def kernel(out, FACTOR: tl.constexpr, kind: tl.constexpr):
+        tl.store(out, tl.full((), FACTOR.value + GLOBAL.value, kind.value))
+
+    out = np.zeros(1, np.int32)
+    launch(kernel, (1,), out, 4, tl.int32)
+    assert out[0] == 7
+
+
 def test_closures_and_tuples():
     scale = 5
 

@@ -21,6 +21,7 @@ from tilewright.errors import (
 from tilewright.runtime import grid as grids
 from tilewright.runtime.closure import scan
 from tilewright.runtime.descriptor import TensorDescriptor
+from tilewright.runtime.handle import CompiledKernel, SteppedKernel
 from tilewright.runtime.kernel import JITFunction, launch_observers
 
 CPU = pytest.param("cpu", marks=pytest.mark.cpu)
@@ -497,9 +498,12 @@ def test_replaced_source(cpu):
 def test_settings_are_seen(monkeypatch, capsys):
     x = np.zeros(1, np.float32)
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    assert fill[(1,)](x, 1.5) is not None
+    assert isinstance(fill[(1,)](x, 1.5), CompiledKernel)
     monkeypatch.setenv("TILEWRIGHT_TARGET", "eager")
-    assert fill[(1,)](x, 2.5) is None
+    stepped = fill[(1,)](x, 2.5)
+    assert isinstance(stepped, SteppedKernel)
+    stepped[(1,)](x, 4.5)
+    assert x[0] == 4.5
     with tilewright.options(target="cpu", dump="ir, times"):
         fill[(1,)](x, 3.5)
     shown = capsys.readouterr().err

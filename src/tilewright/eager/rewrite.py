@@ -59,6 +59,11 @@ def merged(condition: Any, value: Any) -> Any:
     return as_carried(condition, value)[0]
 
 
+def value_of(owner: Any) -> Any:
+    """`x.value`: of a constexpr, which is in a kernel what it holds, that itself."""
+    return owner.value if isinstance(owner, tensor) else getattr(owner, "value", owner)
+
+
 HELPERS = {
     "_is_tile": lambda x: isinstance(x, tensor),
     "_and": logical_and,
@@ -68,6 +73,7 @@ HELPERS = {
     "_carried": as_carried,
     "_merged": merged,
     "_assigned": assigned,
+    "_value": value_of,
     "_known": known,
     "_run_time": tile_range(0),
     "_known_range": range,
@@ -279,6 +285,13 @@ class Rewriter(ast.NodeTransformer):
 
     # --- expressions
 
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        self.generic_visit(node)
+        if node.attr != "value" or not isinstance(node.ctx, ast.Load):
+            return node
+        self.changed = True
+        return ast.copy_location(call("_value", node.value), node)
+
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
         self.generic_visit(node)
         kept = self.fresh()
@@ -309,8 +322,10 @@ class Rewriter(ast.NodeTransformer):
         return ast.IfExp(call("_is_tile", held), joined, ast.BoolOp(op, [known, right]))
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
-        """a < b < c as a < b and b < c, each evaluated once."""
+        """a < b < c as a < b and b < c, each evaluated once; lists as tuples: `x.shape == [8]`."""
         self.generic_visit(node)
+        node.left = self.as_tuple(node.left)
+        node.comparators = [self.as_tuple(c) for c in node.comparators]
         if len(node.ops) == 1 or not all(isinstance(op, ORDERINGS) for op in node.ops):
             return node
         out: ast.expr | None = None

@@ -231,8 +231,8 @@ def subscript(x: tensor, index: Any) -> tensor:
     if not whole or len(kept) > len(x.shape):
         raise TypeRuleError(
             "unsupported tensor index: only `:` and `None` may stand here, "
-            f"got {x.handle.type} with [{', '.join(map(show_index, parts))}]; elements are not addressable, "
-            "load what you need or use tl.gather"
+            f"got {x.handle.type} with [{', '.join(map(show_index, parts))}]; "
+            "elements are not addressable, load what you need or use tl.gather"
         )
     parts += [slice(None)] * (len(x.shape) - len(kept))
     sizes = iter(x.shape)

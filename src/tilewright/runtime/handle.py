@@ -98,12 +98,35 @@ class CompiledKernel:
     def __getitem__(self, grid: Any) -> Callable:
         """`handle[grid](*args)`: launch again; constexprs that are left out keep their values."""
 
-        def run(*args: Any, **kwargs: Any) -> CompiledKernel:
-            given = {*self.jit.arg_names[: len(args)], *kwargs}
-            kept = {k: v for k, v in self.compilation.constants.items() if k not in given}
-            return self.jit.run(*args, grid=grid, **{**self.options, **kept, **kwargs})
-
-        return run
+        return relaunch(self.jit, grid, self.compilation.constants, self.options)
 
     def __repr__(self) -> str:
         return f"<compiled {self.name} for {self.compilation.target}>"
+
+
+class SteppedKernel:
+    """What a launch that was stepped in Python returns: it can be launched again."""
+
+    def __init__(self, jit: JITFunction, constants: dict[str, Any], options: dict[str, Any]):
+        self.jit = jit
+        self.name = jit.__name__
+        self.constants = constants
+        self.options = options
+
+    def __getitem__(self, grid: Any) -> Callable:
+        """As of a compiled kernel."""
+        return relaunch(self.jit, grid, self.constants, self.options)
+
+    def __repr__(self) -> str:
+        return f"<stepped {self.name}>"
+
+
+def relaunch(jit: JITFunction, grid: Any, constants: dict[str, Any], options: dict) -> Callable:
+    """What launches a kernel again; constexprs that are left out keep their values."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        given = {*jit.arg_names[: len(args)], *kwargs}
+        kept = {k: v for k, v in constants.items() if k not in given}
+        return jit.run(*args, grid=grid, **{**options, **kept, **kwargs})
+
+    return run

@@ -18,7 +18,7 @@ from tilewright.runtime.call import Call
 from tilewright.runtime.closure import scan
 from tilewright.runtime.compile import compile_kernel
 from tilewright.runtime.grid import Grid, sizes
-from tilewright.runtime.handle import CompiledKernel
+from tilewright.runtime.handle import CompiledKernel, SteppedKernel
 from tilewright.runtime.launcher import MISSING, Ways, is_fixed
 from tilewright.runtime.settings import Settings, current
 from tilewright.runtime.signature import Parameter, Signature, Tree, leaves
@@ -236,7 +236,7 @@ class JITFunction(JITCallable, KernelInterface):
         call = self.prepare(arguments, options, settings)
         if call.target is None:
             call.run_eager(call.grid(grid))
-            return None
+            return SteppedKernel(self, call.constants, options)
         values = tuple(arguments.values())
         classes = (settings.number, *(v.__class__ for v in values))
         if classes not in self.table and not self.parameters.rest:

@@ -29,7 +29,7 @@ PTXAS = shutil.which("ptxas") or "/usr/local/cuda/bin/ptxas"
 ARCHES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a")
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.py"))
 ALL = cases.all_cases()
-TRIED = (t.int8, t.int32, t.uint64, t.float8e4nv, t.bfloat16, t.float32)
+TRIED = (t.int8, t.int32, t.bfloat16, t.float32)
 needs_ptxas = pytest.mark.skipif(not Path(PTXAS).exists(), reason="ptxas is not installed")
 
 
@@ -125,7 +125,7 @@ def test_ops(dtype, tmp_path):
 
 
 @needs_ptxas
-@pytest.mark.parametrize("number", range(0, len(ALL), 11), ids=lambda n: ALL[n].name)
+@pytest.mark.parametrize("number", range(0, len(ALL), 19), ids=lambda n: ALL[n].name)
 def test_cases(number, tmp_path):
     arch = ARCHES[number % len(ARCHES)]
     _, local = facts_of(assemble(ptx_for(kernel_of(ALL[number]), arch), arch, tmp_path))

@@ -26,6 +26,7 @@ from tilewright.targets.cpu.writer import Writer
 
 ENTRY = "tw_entry"
 STACK_BYTES = 512 << 10  # larger scratch comes from malloc: pool threads have 8 MiB of stack
+MOST_SCRATCH = 1 << 30  # bytes of a program, and each thread has its own
 GRID_SLOT = 1
 FLOPS_WORD = "@FLOPS@"  # stands for the number of the word after those of all sites
 
@@ -245,6 +246,12 @@ def lower(
     bind_programs(lowering)
     lowering.block(kernel.body)
     loop.close()
+    if lowering.scratch.size > MOST_SCRATCH:
+        raise UnsupportedError(
+            f"{kernel.name}: a program keeps {lowering.scratch.size >> 20} MB of tiles at once, at "
+            f"most {MOST_SCRATCH >> 20} MB; take smaller blocks",
+            kernel.loc,
+        )
     return Lowered(
         module_text(lowering), ENTRY, memory.sites, len(kernel.params), tuple(lowering.imports),
         lowering.waits,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import struct
+import sys
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -15,6 +17,7 @@ from tilewright.errors import (
     LaunchError,
     Loc,
     OutOfBoundsError,
+    TilewrightError,
     excerpt,
     out_of_bounds_message,
 )
@@ -136,6 +139,8 @@ class CudaBinary:
             self.record = found.record()
             self.word = ctypes.c_uint64.from_address(self.record)
             self.run = found.launch_kernel
+            if not live:
+                atexit.register(tell_at_exit)
             live.add(self)
         found.use(device)
         function = found.load(self.image, self.metadata["entry"], self.shared)
@@ -264,6 +269,14 @@ def check_all() -> None:
         driver.driver().synchronize()
     for binary in list(live):
         binary.check()
+
+
+def tell_at_exit() -> None:
+    """Print a fault that no later launch has raised."""
+    try:
+        check_all()
+    except TilewrightError as error:
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
 
 
 def slot_format(kind: Type) -> str:
