@@ -178,7 +178,7 @@ def difference(op: Any, dtypes: tuple, attrs: dict, given: list, got: Any, want:
         same |= np.isnan(x) & np.isnan(y)
         if op.name in ("max", "min"):
             same |= (x == 0) & (y == 0)
-        allowed = mathlib.ACCURACY.get(op.name, {}).get(dtype.name)
+        allowed = mathlib.accuracy(op.name, dtype.name, "nvptx")
         if allowed is not None:
             same |= distance(got, want) <= allowed + 1
     wrong = np.flatnonzero(~same)

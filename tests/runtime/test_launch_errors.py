@@ -193,9 +193,7 @@ def test_arrays_of_no_elements_have_nothing_to_touch(target):
     for empty in (np.zeros(0, np.float32), torch.zeros(0)):
         scale[(1,)](**arguments(x=empty, out=empty, n=0))
         scale[(0,)](**arguments(x=empty, out=empty, n=5))
-        with pytest.raises(
-            OutOfBoundsError, match="touches element 0 of 0, 1 element past"
-        ):
+        with pytest.raises(OutOfBoundsError, match="touches element 0 of 0, 1 element past"):
             scale[(1,)](**arguments(x=empty, out=empty, n=1))
 
 
@@ -215,9 +213,7 @@ def test_torch_tensors_without_memory(target):
     torch = pytest.importorskip("torch")
     meta = torch.zeros(64, device="meta")
     for changes in ({"x": meta}, {"out": meta}):
-        with pytest.raises(
-            ArgumentTypeError, match="scale: argument '(x|out)': .* meta device"
-        ):
+        with pytest.raises(ArgumentTypeError, match="scale: argument '(x|out)': .* meta device"):
             scale[(1,)](**arguments(**changes))
     with pytest.raises(ArgumentTypeError, match="scale: argument 'x': .* pending negation"):
         scale[(1,)](**arguments(x=torch._neg_view(torch.ones(64))))

@@ -25,6 +25,8 @@ from tilewright.codegen.recipe import (
 
 INF, NAN = float("inf"), float("nan")
 LOG2_E = 1.4426950408889634
+LOG2_E_REST = 1.925963033500011e-8  # log2(e) - its nearest f32
+LN_2 = 0.6931471805599453
 # ln 2 and log2(e) in two parts, the first so short that its product with an exponent is exact.
 LN2 = {32: (0.693359375, -2.12194440e-4), 64: (0.693147180369123816490, 1.90821492927058770e-10)}
 IVLN2 = {32: (1.4428710938, -1.7605285393e-4), 64: (1.44269504072144627571, 1.67517131648865e-10)}
@@ -98,10 +100,30 @@ def reduced(b: Lanes, x: Lane) -> tuple[Lane, Lane]:
     return n, b.fma(minus, b.like(x, low), b.fma(minus, b.like(x, high), x))
 
 
+def by_unit(b: Lanes, x: Lane) -> bool:
+    """Whether the machine has a unit for 2^x: NVIDIA's special function unit, in f32."""
+    return b.target == "nvptx" and x.dtype.bits == 32
+
+
+def unit_exp2(b: Lanes, x: Lane) -> Lane:
+    """2^x by the unit, within 2 ulp; denormals, infinities and NaN are right."""
+    return b.call("llvm.nvvm.ex2.approx.f", x.dtype, x)
+
+
+def unit_exp(b: Lanes, x: Lane) -> Lane:
+    """e^x as 2^(x log2 e): the power of the rounded product, times what rounding it lost."""
+    high = b.mul(x, b.like(x, LOG2_E))
+    lost = b.fma(x, b.like(x, LOG2_E), b.neg(high))
+    lost = b.fma(x, b.like(x, LOG2_E_REST), lost)
+    # Infinite arguments lose NaN, which these two take away again.
+    lost = b.maximum(b.minimum(lost, b.like(x, 2.0**-16)), b.like(x, -(2.0**-16)))
+    return b.mul(unit_exp2(b, high), b.fma(lost, b.like(x, LN_2), b.like(x, 1.0)))
+
+
 @elementary
 def exp(b: Lanes, x: Lane) -> Lane:
     """e^x."""
-    return _exponential(b, x, 0)
+    return unit_exp(b, x) if by_unit(b, x) else _exponential(b, x, 0)
 
 
 @elementary
@@ -113,6 +135,8 @@ def half_exp(b: Lanes, x: Lane) -> Lane:
 @elementary
 def exp2(b: Lanes, x: Lane) -> Lane:
     """2^x."""
+    if by_unit(b, x):
+        return unit_exp2(b, x)
     low, high = (-152.0, 130.0) if x.dtype.bits == 32 else (-1080.0, 1026.0)
     x = at_least(b, at_most(b, x, high), low)
     shift = b.like(x, rounding_shift(x))

@@ -54,3 +54,12 @@ ACCURACY = {
     "tan": {"fp32": 1.0, "fp64": 1.0},
     "tanh": {"fp32": 1.0, "fp64": 1.5},
 }
+
+# Where a machine has a unit for a function, the error of that unit: target -> function -> dtype.
+UNIT_ACCURACY = {"nvptx": {"exp": {"fp32": 3.0}, "exp2": {"fp32": 2.5}}}
+
+
+def accuracy(name: str, dtype: str, target: str = "") -> float | None:
+    """The stated error of a function on a target, in ulp; None for what is correctly rounded."""
+    unit = UNIT_ACCURACY.get(target, {}).get(name, {})
+    return unit.get(dtype, ACCURACY.get(name, {}).get(dtype))

@@ -207,6 +207,24 @@ def tickets(counter, y, total):
     tl.atomic_add(total, number, sem="relaxed")
 
 
+@tw.jit
+def shifted_in_place(x, N: tl.constexpr):
+    """Each element is loaded before the one before it is stored there."""
+    i = tl.arange(0, N)
+    tl.store(x + i + 1, tl.load(x + i))
+
+
+@tw.jit
+def through_memory(x, y, N: tl.constexpr):
+    """What is stored is loaded again, by other threads."""
+    i = tl.arange(0, N)
+    tl.store(y + i, tl.load(x + i))
+    for _ in range(3):
+        tl.store(y + i, tl.load(y + (N - 1 - i)) + 1)
+    tl.store(y + N, tl.load(y + 1))
+    tl.store(y + N + 1, tl.load(y + N))
+
+
 # --- control flow
 
 
@@ -383,6 +401,10 @@ def accesses() -> Iterator[Case]:
 def others() -> Iterator[Case]:
     x = np.arange(1, 9, dtype=np.int32)
     yield Case("while", collatz, (8,), [x, np.zeros((8, 32), np.int32)], {"N": 32})
+    x = random(513, np.int32)
+    yield Case("shifted in place", shifted_in_place, (1,), [x], {"N": 512})
+    x = random(256, np.int32)
+    yield Case("through memory", through_memory, (1,), [x, np.zeros(258, np.int32)], {"N": 256})
     x = random((5, 128))
     yield Case("nested", nested, (1,), [x, np.zeros(128, np.float32), 5], {"BLOCK": 128}, 1e-5)
     for m, n, k in ((16, 16, 16), (32, 64, 32), (64, 16, 64)):
