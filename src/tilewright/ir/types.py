@@ -11,19 +11,8 @@ from typing import Any, ClassVar
 MAX_ELEMENTS = 1 << 20  # Triton's own limit on the elements of one tile
 
 
-class ByName(type):
-    """Calling the class with a name only finds the dtype of that name: `tl.dtype("fp32")`."""
-
-    def __call__(cls, name: str, *args: Any, **kwargs: Any) -> DType:
-        if args or kwargs:
-            return super().__call__(name, *args, **kwargs)
-        if name not in BY_NAME:
-            raise ValueError(f"there is no dtype {name!r}; there are {', '.join(BY_NAME)}")
-        return BY_NAME[name]
-
-
 @dataclass(frozen=True)
-class DType(metaclass=ByName):
+class DType:
     """A scalar type. `name` is Triton's spelling (`fp32`), `short` the one in IR text (`f32`).
 
     `kind` is one of "int", "uint", "float", "ptr", "void"; `int1` is a "uint" of one bit.
@@ -36,15 +25,6 @@ class DType(metaclass=ByName):
     mantissa: int = 0  # stored mantissa bits, floats only
     exponent_bias: int = 0
     cast: ClassVar[Callable | None] = None  # what calling a dtype does in a kernel; set by `lang`
-
-    # The names in groups, as Triton programs ask for them.
-    SINT_TYPES: ClassVar[list[str]] = ["int8", "int16", "int32", "int64"]
-    UINT_TYPES: ClassVar[list[str]] = ["int1", "uint8", "uint16", "uint32", "uint64"]
-    STANDARD_FP_TYPES: ClassVar[list[str]] = ["fp16", "bf16", "fp32", "fp64"]
-    FP_TYPES: ClassVar[list[str]] = [
-        "fp8e4b15", "fp8e4nv", "fp8e4b8", "fp8e5", "fp8e5b16", *STANDARD_FP_TYPES,
-    ]  # fmt: skip
-    OTHER_TYPES: ClassVar[list[str]] = ["void"]
 
     def __call__(self, value: Any) -> Any:
         """The value in this dtype, in a kernel: `tl.float32(0)`."""

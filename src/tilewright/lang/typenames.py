@@ -25,6 +25,14 @@ class dtype(metaclass=_StandsFor):
 
     stands_for = DType
 
+    # The names in groups, as programs ask for them.
+    SINT_TYPES = ["int8", "int16", "int32", "int64"]
+    UINT_TYPES = ["int1", "uint8", "uint16", "uint32", "uint64"]
+    STANDARD_FP_TYPES = ["fp16", "bf16", "fp32", "fp64"]
+    FP_TYPES = ["fp8e4b15", "fp8e4nv", "fp8e4b8", "fp8e5", "fp8e5b16", *STANDARD_FP_TYPES]
+    OTHER_TYPES = ["void"]
+    SIGNEDNESS = DType.SIGNEDNESS
+
     def __new__(cls, name: str) -> DType:
         return t.BY_NAME[name]
 

@@ -128,7 +128,10 @@ class Rewriter:
 
     def run(self, params: int) -> str:
         lines = [self.line(line) for line in self.text.splitlines()]
-        return "\n".join([*lines, *self.functions.values(), RUNTIME, simulated_mma.HELPERS])
+        declared = "declare float @llvm.exp2.f32(float)"
+        return "\n".join(
+            [*lines, *self.functions.values(), declared, RUNTIME, simulated_mma.HELPERS]
+        )
 
     def line(self, line: str) -> str:
         if line.startswith("declare") and "@llvm.nvvm." in line:
@@ -147,6 +150,7 @@ class Rewriter:
         if line.startswith("define ptx_kernel"):
             line = re.sub(r'"nvvm[^"]*"="[^"]*" ?', "", line).replace("ptx_kernel ", "internal ")
             return line.replace(") nounwind", ", ptr %sim) nounwind")
+        line = line.replace("@llvm.nvvm.ex2.approx.f(", "@llvm.exp2.f32(")
         line = SREG.sub(self.register, line)
         line = SHUFFLE.sub(self.shuffle, line)
         line = re.sub(r"call void @llvm\.nvvm\.barrier[.\w]*\(i32 0\)",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tilewright.codegen.literals import Lane
@@ -66,11 +66,19 @@ def atomic(x: Lowering, inst: Inst, act: Callable, count: int, masked: bool) -> 
     vectors = [Vector((r,), places[r]) for r in registers]
     owner = e.owner(layout)
     masks = [e.both(owner, mask.lanes[r] if mask is not None else None) for r in registers]
-    masks = m.guard(inst, vectors, masks, dtype.bytes)
     m.hazards.before(inst, layout)
+
+    def perform(masks: Sequence[Lane | None]) -> list[Lane]:
+        return [
+            one(x, act, v.place, on, [o.lanes[r] for o in operands])
+            for r, v, on in zip(registers, vectors, masks, strict=True)
+        ]
+
     lanes: list[Lane] = [e.b.const(0, dtype)] * layout.registers
-    for r, place, on in zip(registers, [v.place for v in vectors], masks, strict=True):
-        lanes[r] = one(x, act, place, on, [o.lanes[r] for o in operands])
+    for r, old in zip(
+        registers, m.guarded(inst, vectors, masks, dtype.bytes, perform), strict=True
+    ):
+        lanes[r] = old
     if not x.is_used(inst.result):
         return uniform(e.b.const(0, dtype), layout)
     if layout.has_copies:

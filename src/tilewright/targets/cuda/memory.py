@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -156,18 +156,44 @@ class Memory:
         address = b.bitcast(place.pointer, t.uint64)
         return b.le(self.e.plus(b.sub(address, low), place.bytes), room)
 
-    def guard(
-        self, inst: Inst, vectors: Sequence[Vector], masks: Sequence[Lane | None], size: int
-    ) -> list[Lane | None]:
-        """The masks without what lies outside the argument, which is reported.
+    def guarded(
+        self,
+        inst: Inst,
+        vectors: Sequence[Vector],
+        masks: Sequence[Lane | None],
+        size: int,
+        perform: Callable[[Sequence[Lane | None]], list[Lane]],
+    ) -> list[Lane]:
+        """What `perform` gives for the masks, without what lies outside the argument.
 
-        All accesses from one pointer are checked together; each by itself only where some of
-        them might be outside.
+        All accesses from one pointer are checked together. Where some of them might be outside,
+        in code of its own, each is checked by itself, left out and reported.
         """
         param = self.param(inst)
         if not self.bounds or param is None:
-            return list(masks)
-        e, b, w = self.e, self.e.b, self.e.w
+            return perform(masks)
+        fine = self.all_inside(param, vectors, size)
+        if len(vectors) == 1:
+            return perform([self.guard_one(inst, vectors[0], masks[0], fine)])
+        e, w = self.e, self.e.w
+        slow, go, join = (w.new_label(stem) for stem in ("outside", "inside", "go"))
+        w.branch_if(fine.text, go, slow)
+        w.label(slow)
+        careful = perform(self.checked(inst, param, vectors, masks, size))
+        last = w.here
+        w.branch(join)
+        w.label(go)
+        plain = perform(masks)
+        first = w.here
+        w.branch(join)
+        w.label(join)
+        return [
+            e.b.value(f"phi {x.type} [{x.text}, %{first}], [{y.text}, %{last}]", x.dtype, 1)
+            for x, y in zip(plain, careful, strict=True)
+        ]
+
+    def all_inside(self, param: int, vectors: Sequence[Vector], size: int) -> Lane:
+        """Whether everything between the first and the last access is inside."""
         spans: dict[str, list[Vector]] = {}
         for v in vectors:
             spans.setdefault(v.place.pointer.text, []).append(v)
@@ -176,12 +202,19 @@ class Memory:
             start = min(v.place.bytes for v in group)
             end = max(v.place.bytes + size * len(v.registers) for v in group)
             anchor = Place(group[0].place.pointer, start)
-            fine = e.both(fine, self.inside(param, anchor, end - start))
-        if len(vectors) == 1:
-            return [self.guard_one(inst, param, vectors[0], masks[0], size, fine)]
-        before, slow, go = w.here, w.new_label("outside"), w.new_label("go")
-        w.branch_if(fine.text, go, slow)
-        w.label(slow)
+            fine = self.e.both(fine, self.inside(param, anchor, end - start))
+        return fine
+
+    def checked(
+        self,
+        inst: Inst,
+        param: int,
+        vectors: Sequence[Vector],
+        masks: Sequence[Lane | None],
+        size: int,
+    ) -> list[Lane | None]:
+        """The masks without the accesses that lie outside, which are reported."""
+        e, b = self.e, self.e.b
         checked, bad, where = [], None, None
         for v, mask in reversed(list(zip(vectors, masks, strict=True))):
             ok = self.inside(param, v.place, size * len(v.registers))
@@ -191,18 +224,9 @@ class Memory:
             where = address if where is None else b.select(wrong, address, where)
             bad = wrong if bad is None else b.bit_or(bad, wrong)
         self.report(inst, where, bad)
-        last = w.here
-        w.branch(go)
-        w.label(go)
-        out = []
-        for mask, ok in zip(masks, checked, strict=True):
-            held = "true" if mask is None else mask.text
-            out.append(b.value(f"phi i1 [{held}, %{before}], [{ok.text}, %{last}]", t.int1, 1))
-        return out
+        return checked
 
-    def guard_one(
-        self, inst: Inst, param: int, v: Vector, mask: Lane | None, size: int, fine: Lane
-    ) -> Lane:
+    def guard_one(self, inst: Inst, v: Vector, mask: Lane | None, fine: Lane) -> Lane:
         """The same for a single access, without a branch."""
         e = self.e
         self.report(inst, self.address(v.place), e.both(mask, e.b.bit_not(fine)))
@@ -340,15 +364,23 @@ def load(x: Lowering, inst: Inst) -> Tile:
     operands = [o for o in (mask, other) if o is not None]
     vectors, copies = m.vectors(accesses, m.places(inst.operands[0], pointer), operands)
     masks = [mask.lanes[v.registers[0]] if mask is not None else None for v in vectors]
-    masks = m.guard(inst, vectors, masks, dtype.bytes)
     m.hazards.before(inst, layout)
-    lanes: list[Lane | None] = [None] * layout.registers
     zero = e.b.const(0, dtype)
-    for v, on in zip(vectors, masks, strict=True):
-        fill = [e.to_word(other.lanes[r] if other is not None else zero) for r in v.registers]
-        words = m.load_words(v.place, on, fill, load_modifiers(inst))
-        for r, word in zip(v.registers, words, strict=True):
-            lanes[r] = value_of(e, word, dtype)
+    fills = [
+        [e.to_word(other.lanes[r] if other is not None else zero) for r in v.registers]
+        for v in vectors
+    ]
+
+    def perform(masks: Sequence[Lane | None]) -> list[Lane]:
+        words: list[Lane] = []
+        for v, on, fill in zip(vectors, masks, fills, strict=True):
+            words += m.load_words(v.place, on, fill, load_modifiers(inst))
+        return words
+
+    words = m.guarded(inst, vectors, masks, dtype.bytes, perform)
+    lanes: list[Lane | None] = [None] * layout.registers
+    for r, word in zip((r for v in vectors for r in v.registers), words, strict=True):
+        lanes[r] = value_of(e, word, dtype)
     if same:
         return uniform(lanes[0], x.layout(inst.result))
     held = tile(layout, [lanes[copies[r]] for r in range(layout.registers)])
@@ -376,8 +408,12 @@ def store(x: Lowering, inst: Inst) -> None:
     masks = [
         e.both(owner, mask.lanes[v.registers[0]] if mask is not None else None) for v in vectors
     ]
-    masks = m.guard(inst, vectors, masks, dtype.bytes)
     m.hazards.before(inst, layout)
-    for v, on in zip(vectors, masks, strict=True):
-        words = [e.to_word(value.lanes[r]) for r in v.registers]
-        m.store_words(v.place, on, words, store_modifiers(inst))
+    words = [[e.to_word(value.lanes[r]) for r in v.registers] for v in vectors]
+
+    def perform(masks: Sequence[Lane | None]) -> list[Lane]:
+        for v, on, held in zip(vectors, masks, words, strict=True):
+            m.store_words(v.place, on, held, store_modifiers(inst))
+        return []
+
+    m.guarded(inst, vectors, masks, dtype.bytes, perform)
