@@ -28,6 +28,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests/ops"), str(ROOT / "tests/ta
 
 import tilewright as tw  # noqa: E402
 from tilewright.codegen import mathlib  # noqa: E402
+from tilewright.errors import OutOfBoundsError  # noqa: E402
 from tilewright.ir import types as t  # noqa: E402
 from tilewright.ir.inst import Block, Builder, Kernel, Param  # noqa: E402
 from tilewright.ir.types import Type  # noqa: E402
@@ -405,7 +406,7 @@ def check_public() -> bool:
             for _ in range(2):
                 kernels.add_kernel[(1,)](x, x, guard, 5000, BLOCK=8192)
                 check_all()
-        except tw.OutOfBoundsError as error:
+        except OutOfBoundsError as error:
             return None if "past the end" in str(error) else str(error)
         return "an access outside was not reported"
 

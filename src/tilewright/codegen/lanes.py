@@ -313,12 +313,14 @@ class Lanes:
         return self._binary("ashr", x, y)
 
     def _shift(self, name: str, x: Lane, y: Lane) -> Lane:
-        shifted = self._binary(name, x, y)
         if y.known is not None and 0 <= y.known < x.dtype.bits:
-            return shifted
+            return self._binary(name, x, y)
         # An oversized shift is poison, which `select` does not pass on from the arm not taken.
         inside = self._compare("ule", y, self.like(y, x.dtype.bits - 1))
-        return self.select(inside, shifted, self.like(x, 0))
+        if self.target == "nvptx" and x.dtype.bits == 64:
+            # LLVM drops the select, but PTX takes only the low half of the amount.
+            y = self.select(inside, y, self.like(y, 0))
+        return self.select(inside, self._binary(name, x, y), self.like(x, 0))
 
     # Comparison and choice.
 

@@ -120,6 +120,24 @@ class autotuning_knobs(base_knobs):
         os.environ["TRITON_PRINT_AUTOTUNING"] = str(int(value))
 
 
+class LaunchMetadata(dict):
+    """What is known of a launch; `get()` adds what the kernel's `launch_metadata` tells."""
+
+    def __init__(self, jit: Any, grid: Any, arguments: dict, options: dict):
+        super().__init__(name=jit.__name__, grid=grid, **options)
+        self.jit = jit
+        self.arguments = arguments
+
+    def get(self, *key_and_default: Any) -> Any:
+        """All of it, as Triton's hooks ask, or one entry, as of any dict."""
+        if key_and_default:
+            return super().get(*key_and_default)
+        grid = self["grid"]
+        grid = grid({**self.arguments, **self}) if callable(grid) else grid
+        told = self.jit.launch_metadata
+        return {**self, **(told(grid, self.jit, self.arguments) if told else {})}
+
+
 class Hooks:
     """Calls a program's hooks around launches and compilations."""
 
@@ -127,7 +145,7 @@ class Hooks:
         """A new kernel is of no interest."""
 
     def launch(self, jit: Any, grid: Any, arguments: dict, options: dict, run: Callable) -> Any:
-        metadata = {"name": jit.__name__, "grid": grid, **options}
+        metadata = LaunchMetadata(jit, grid, arguments, options)
         call(runtime.launch_enter_hook, metadata)
         result = run()
         call(runtime.launch_exit_hook, metadata)
@@ -149,6 +167,10 @@ class Hooks:
             is_manual_warmup=False,
             already_compiled=False,
         )  # fmt: skip
+        if handle is not None:
+            loaded = (None, handle.function, handle.name, {}, handle.hash)
+            call(runtime.kernel_load_start_hook, *loaded)
+            call(runtime.kernel_load_end_hook, *loaded)
 
 
 def call(hook: Any, *args: Any, **kwargs: Any) -> None:
@@ -158,6 +180,7 @@ def call(hook: Any, *args: Any, **kwargs: Any) -> None:
 
 AROUND_LAUNCHES = ("launch_enter_hook", "launch_exit_hook")
 AROUND_COMPILATIONS = ("jit_cache_hook", "jit_post_compile_hook")
+AROUND_LOADING = ("kernel_load_start_hook", "kernel_load_end_hook")
 
 
 class runtime_knobs(base_knobs):
@@ -188,6 +211,8 @@ class runtime_knobs(base_knobs):
     def __getattribute__(self, name: str) -> Any:
         if name in AROUND_LAUNCHES:
             add_once(launch_observers, hooks)  # whoever asks may add to the chain
+        if name in AROUND_LOADING:
+            add_once(compile_observers, hooks.compilation)
         return super().__getattribute__(name)
 
 

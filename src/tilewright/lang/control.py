@@ -117,6 +117,8 @@ def side(f: Frontend, compile: Callable) -> Side:
 
 def scalar_condition(f: Frontend, node: ast.expr, value: tensor, what: str) -> tensor:
     """A run-time condition as one boolean."""
+    if value.shape and math.prod(value.shape) == 1:
+        value = item(value)
     if value.shape:
         raise f.error(
             f"{what} needs one condition, got a tile {describe(value)}; choose element by element "

@@ -64,6 +64,11 @@ def dot(
         len(x.shape) >= 2 and len(y.shape) >= 2,
         f"dot needs matrices, got {x.handle.type} and {y.handle.type}",
     )
+    if x.dtype.is_fp8() and max_num_imprecise_acc is not None:
+        want(
+            max_num_imprecise_acc <= x.shape[-1],
+            f"max_num_imprecise_acc ({max_num_imprecise_acc}) must be <= K ({x.shape[-1]})",
+        )
     if acc is None:
         dtype = result_dtype(x.dtype, as_dtype(out_dtype))
         acc = constant(0, Type(dtype, (*x.shape[:-1], y.shape[-1])))

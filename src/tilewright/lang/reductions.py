@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,7 +14,9 @@ from tilewright.lang import arithmetic as a
 from tilewright.lang.builtin import builtin, public
 from tilewright.lang.conversion import as_dtype, cast, truth
 from tilewright.lang.promote import cast_to, to_tensor
-from tilewright.lang.shapes import arange, expand_dims, gather, ravel, reshape, wrap_axis
+from tilewright.lang.shapes import (
+    arange, expand_dims, gather, join, ravel, reshape, split, wrap_axis,
+)  # fmt: skip
 from tilewright.lang.tensor import method, tensor
 from tilewright.ops import math as m
 from tilewright.ops import reduce as r
@@ -343,7 +346,38 @@ def softmax(
 @builtin
 def map_elementwise(scalar_fn: Callable, *args: Any, pack: int = 1) -> Any:
     """The function of scalars, which may branch on them, applied to each element of the tiles."""
-    if pack != 1:
-        raise TypeRuleError("map_elementwise is only supported with pack=1")
     tiles = a.same_shape(*[to_tensor(x) for x in args])
-    return machine().map(scalar_fn, tiles)
+    if pack == 1:
+        return machine().map(scalar_fn, tiles)
+    shape, size = tiles[0].shape, math.prod(tiles[0].shape)
+    want(
+        is_power_of_two(pack) and size % pack == 0,
+        f"pack must be a power of two that divides {size}, the number of elements, got {pack}",
+    )
+    results = machine().map(scalar_fn, [part for x in tiles for part in dealt(ravel(x), pack)])
+    results = results if isinstance(results, (tuple, list)) else (results,)
+    want(
+        len(results) % pack == 0,
+        f"with pack={pack} the function must return {pack} values for each result, "
+        f"got {len(results)} in all",
+    )
+    groups = [results[i : i + pack] for i in range(0, len(results), pack)]
+    whole = tuple(reshape(gathered(group), shape) for group in groups)
+    return whole if len(whole) > 1 else whole[0]
+
+
+def dealt(x: tensor, hands: int) -> list[tensor]:
+    """A row dealt out like cards: every `hands`-th element, from each of the first ones on."""
+    if hands == 1:
+        return [x]
+    even, odd = split(reshape(x, (x.shape[0] // 2, 2)))
+    pairs = zip(dealt(even, hands // 2), dealt(odd, hands // 2), strict=True)
+    return [part for pair in pairs for part in pair]
+
+
+def gathered(parts: Sequence[tensor]) -> tensor:
+    """The row of which these are the parts that `dealt` makes."""
+    if len(parts) == 1:
+        return parts[0]
+    both = join(gathered(parts[::2]), gathered(parts[1::2]))
+    return ravel(both)

@@ -75,7 +75,8 @@ class tensor:
         return machine().show(self.handle)
 
     def __bool__(self) -> bool:
-        return bool(self.concrete("a condition"))
+        one = self.item() if math.prod(self.shape) == 1 else self
+        return bool(one.concrete("a condition"))
 
     def __index__(self) -> int:
         if not self.dtype.is_integer:

@@ -361,6 +361,10 @@ class JITFunction(JITCallable, KernelInterface):
     def hash(self) -> str:
         return self.cache_key
 
+    @hash.setter
+    def hash(self, value: None) -> None:
+        """Programs forget a hash so that it is made anew; here it always is."""
+
     @property
     def used_global_vals(self) -> dict[tuple[str, int], tuple[Any, dict]]:
         """Globals that the function, or one it calls, reads as constants."""
