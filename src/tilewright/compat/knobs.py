@@ -162,7 +162,8 @@ class Hooks:
             fn=SimpleNamespace(module=jit.__module__, name=jit.__name__, jit_function=jit),
             compile={
                 "key": key, "signature": signature, "constants": launch.constants,
-                **launch.options,
+                **{k: tuple(v.items()) if isinstance(v, dict) else v
+                   for k, v in launch.options.items()},
             },
             is_manual_warmup=False,
             already_compiled=False,

@@ -81,7 +81,7 @@ def call_object(
         return call_object(f, callee.func, [*callee.args, *args], merged, node)
     if isinstance(callee, DType):
         return library(f, arithmetic.number, [*args, callee], kwargs, node)
-    if is_record_type(callee):
+    if is_record_type(callee) or is_record_function(f, callee, node):
         return python_call(f, callee, args, kwargs, node)
     if not may_call(callee):
         raise not_callable(f, callee, node)
@@ -106,6 +106,15 @@ def is_record_type(callee: Any) -> bool:
     return hasattr(callee, "__dataclass_fields__") or (
         issubclass(callee, tuple) and hasattr(callee, "_fields")
     )
+
+
+def is_record_function(f: Frontend, callee: Any, node: ast.expr | None) -> bool:
+    """Whether a callee is a Python function of a record: a method, or a static one by its class."""
+    if isinstance(callee, types.MethodType):
+        return is_record_type(type(callee.__self__))
+    if not isinstance(callee, types.FunctionType) or not isinstance(node, ast.Attribute):
+        return False
+    return isinstance(node.value, ast.Name) and is_record_type(f.expr(node.value))
 
 
 def is_library_method(callee: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from tilewright.lang.conversion import truth
 from tilewright.lang.expressions import text_of
 from tilewright.lang.outcome import FALL, Returned
 from tilewright.lang.promote import constant
+from tilewright.lang.shapes import item
 from tilewright.lang.source import reads
 from tilewright.lang.tensor import known, tensor
 from tilewright.lang.values import (

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tilewright.errors import TypeRuleError, want
+from tilewright.errors import want
 from tilewright.ir import types as t
 from tilewright.ir.op import emit, machine
 from tilewright.ir.types import DType, Type
@@ -15,8 +15,15 @@ from tilewright.lang.builtin import builtin, public
 from tilewright.lang.conversion import as_dtype, cast, truth
 from tilewright.lang.promote import cast_to, to_tensor
 from tilewright.lang.shapes import (
-    arange, expand_dims, gather, join, ravel, reshape, split, wrap_axis,
-)  # fmt: skip
+    arange,
+    expand_dims,
+    gather,
+    join,
+    ravel,
+    reshape,
+    split,
+    wrap_axis,
+)
 from tilewright.lang.tensor import method, tensor
 from tilewright.ops import math as m
 from tilewright.ops import reduce as r
