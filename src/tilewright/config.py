@@ -1,4 +1,4 @@
-"""Every setting of Tilewright: its name, environment variable, default and meaning, in one table."""
+"""Every setting: its name, environment variable, default and meaning, in one table."""
 
 from __future__ import annotations
 

@@ -209,6 +209,31 @@ def test_launch_hooks():
 
 
 @pytest.mark.cpu
+def test_what_hooks_are_told():
+    import triton
+    from triton import knobs
+
+    @triton.jit(launch_metadata=lambda grid, kernel, args: {"grid": grid, "value": args["x"]})
+    def idle(x):
+        pass
+
+    seen, loaded = [], []
+    with knobs.runtime.scope(), tilewright.options(target="cpu"):
+        knobs.runtime.launch_enter_hook.add(lambda metadata: seen.append(metadata.get()))
+        for chain in (knobs.runtime.kernel_load_start_hook, knobs.runtime.kernel_load_end_hook):
+            chain.add(lambda module, function, name, group, hash: loaded.append((name, hash)))
+        idle[lambda meta: (1, 3, 2)](6)
+        idle[(1, 3, 2)](6)
+        knobs.runtime.launch_enter_hook.clear()
+        knobs.runtime.kernel_load_start_hook.clear()
+        knobs.runtime.kernel_load_end_hook.clear()
+    assert [(told["grid"], told["value"], told["name"]) for told in seen] == [
+        ((1, 3, 2), 6, "idle")
+    ] * 2
+    assert len(loaded) == 2 and loaded[0] == loaded[1]
+
+
+@pytest.mark.cpu
 def test_compile_hooks():
     import triton
     import triton.language as tl
@@ -280,6 +305,7 @@ def test_wrapped_tensors():
     assert unwrap_tensor(wrapped).dtype == torch.int32
     assert triton.reinterpret(wrapped, torch.int32) is wrapped.base
     assert to_triton(numpy_random(4, "bfloat16"), "cpu", "bfloat16").dtype == torch.bfloat16
+    assert to_triton(numpy_random((4, 8), "float32").T, "cpu").stride() == (1, 8)
 
     @triton.jit
     def halve(x):

@@ -26,7 +26,7 @@ MINIMUM_WIDTH = 100
 @click.option(
     "--hardware",
     metavar="NAME|SPEC",
-    help="Predict for this hardware: a name such as T4 or H200, or \"fp32=20e12,bandwidth=1e12\".",
+    help='Predict for this hardware: a name such as T4 or H200, or "fp32=20e12,bandwidth=1e12".',
 )
 @click.argument("target", metavar="FILE")
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)

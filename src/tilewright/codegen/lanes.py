@@ -189,6 +189,15 @@ class Lanes:
         """Float division, correctly rounded."""
         return self._arithmetic("sdiv", "fdiv", x, y)
 
+    def quick_div(self, x: Lane, y: Lane) -> Lane:
+        """Float division; on NVIDIA chips within 2 ulp in f32, elsewhere correctly rounded."""
+        x, y = self._pair(x, y)
+        if self.target != "nvptx" or x.dtype.bits > 32:
+            return self.div(x, y)
+        if x.dtype.bits < 32:
+            return self._narrow(self.quick_div, x, y)
+        return self.call("llvm.nvvm.div.full", x.dtype, x, y)
+
     def idiv(self, x: Lane, y: Lane) -> Lane:
         """Integer division as in C, without traps: x/0 is 0, and the least value over -1 wraps."""
         x, y = self._pair(x, y)

@@ -56,7 +56,9 @@ ACCURACY = {
 }
 
 # Where a machine has a unit for a function, the error of that unit: target -> function -> dtype.
-UNIT_ACCURACY = {"nvptx": {"exp": {"fp32": 3.0}, "exp2": {"fp32": 2.5}}}
+UNIT_ACCURACY = {
+    "nvptx": {"exp": {"fp32": 3.0}, "exp2": {"fp32": 2.5}, "div": {"fp32": 2.0}},
+}
 
 
 def accuracy(name: str, dtype: str, target: str = "") -> float | None:

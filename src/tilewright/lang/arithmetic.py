@@ -320,14 +320,15 @@ for _op in (m.umulhi, m.fma, m.atan2, m.pow, m.fmod):
 def fdiv(x: Any, y: Any, ieee_rounding: bool = False) -> tensor:
     """Quotient of floats, without a change of dtype."""
     x, y = tensors_together(x, y)
-    return tensor(emit(m.div, x.handle, y.handle))
+    exact = {"exact": True} if ieee_rounding else {}
+    return tensor(emit(m.div, x.handle, y.handle, **exact))
 
 
 @builtin
 def div_rn(x: Any, y: Any) -> tensor:
     """Quotient of floats, rounded to nearest."""
     x, y = tensors_together(x, y)
-    return tensor(emit(m.div, x.handle, y.handle))
+    return tensor(emit(m.div, x.handle, y.handle, exact=True))
 
 
 @builtin

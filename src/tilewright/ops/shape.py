@@ -10,6 +10,7 @@ from tilewright.errors import TypeRuleError, want
 from tilewright.ir import types as t
 from tilewright.ir.op import op
 from tilewright.ir.types import MAX_ELEMENTS, Type, parse_type
+from tilewright.ops.convert import encode_e4b15
 from tilewright.ops.rules import numpy_dtype, same
 
 
@@ -38,7 +39,10 @@ def fill(value, type):
     if kind.dtype.is_integer and kind.dtype.name != "int1":
         value = int(value) & (1 << kind.dtype.bits) - 1
         return np.full(kind.shape, value, np.uint64).astype(dtype)
-    return np.full(kind.shape, value).astype(dtype)
+    numbers = np.full(kind.shape, value)
+    if kind.dtype is t.float8e4b15:  # of which NumPy holds the bits only
+        return encode_e4b15(numbers)
+    return numbers.astype(dtype)
 
 
 @op(eager=fill)

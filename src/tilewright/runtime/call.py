@@ -50,7 +50,19 @@ class Call:
             self.target = base.find(named) if named else base.for_device(self.device)
         facts = EAGER_FACTS if self.target is None else self.target.facts
         self.trees = inspect_arguments(jit.parameters, arguments, facts, self.device)
+        if self.target is not None:
+            self.check_device(self.target)
         self.debug = bool(options.get("debug") or jit.debug or settings.debug)
+
+    def check_device(self, target: Target) -> None:
+        """Raise unless the target that was asked for takes the arrays that are passed."""
+        pointers = any(x.type is not None and x.type.dtype.is_pointer for x in self.leaves)
+        if pointers and not self.device.startswith(target.devices):
+            raise LaunchError(
+                f"{self.jit.__name__}: the arrays are on {self.device} and the target is "
+                f"{target.name}, which takes arrays on {target.devices}; move them, or take "
+                "another target"
+            )
 
     def find_device(self) -> str:
         """Where the first array is; the CPU when there is none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -73,14 +74,28 @@ class CompiledKernel:
             fn=jit, name=jit.__name__, constants=compilation.constants,
             signature=compilation.signature,
         )  # fmt: skip
-        self.n_regs = REGISTERS
-        self.n_spills = 0
         self.n_max_threads = 1024
         known = {k: v for k, v in options.items() if k in OPTIONS}
         self.metadata = KernelMetadata(
             **{**DEFAULTS, **known}, shared=SHARED, name=self.name, hash=self.hash, warp_size=1,
             target=GPUTarget(compilation.target, compilation.arch, 1),
         )  # fmt: skip
+
+    @cached_property
+    def facts(self) -> dict[str, int]:
+        """What the machine code takes, where the target knows it."""
+        known = getattr(self.compilation.binary, "facts", None)
+        return known() if known is not None else {}
+
+    @property
+    def n_regs(self) -> int:
+        """Registers of a thread."""
+        return self.facts.get("n_regs", REGISTERS)
+
+    @property
+    def n_spills(self) -> int:
+        """Words of registers that a thread keeps in memory."""
+        return self.facts.get("n_spills", 0)
 
     def _init_handles(self) -> None:
         """Nothing to do: a compiled kernel is loaded when it is made."""

@@ -108,6 +108,7 @@ define internal i16 @sim_bf16(float %x) {
 """
 KINDS = {"idx": 2, "up": 3, "bfly": 4}
 SREG = re.compile(r"call (?:range\([^)]*\) )?i32 @llvm\.nvvm\.read\.ptx\.sreg\.(\w+)\.([xyz])\(\)")
+QUOTIENT = re.compile(r"call float @llvm\.nvvm\.div\.full\(float (\S+), float (\S+)\)")
 SHUFFLE = re.compile(r"call i32 @llvm\.nvvm\.shfl\.sync\.(\w+)\.i32\(i32 -1, (.*)\)")
 ASM = re.compile(r'call (.+?) asm (?:sideeffect )?"([^"]*)", "([^"]*)"\((.*)\)(?: convergent)?$')
 LDMATRIX = re.compile(
@@ -151,6 +152,7 @@ class Rewriter:
             line = re.sub(r'"nvvm[^"]*"="[^"]*" ?', "", line).replace("ptx_kernel ", "internal ")
             return line.replace(") nounwind", ", ptr %sim) nounwind")
         line = line.replace("@llvm.nvvm.ex2.approx.f(", "@llvm.exp2.f32(")
+        line = QUOTIENT.sub(r"fdiv float \1, \2", line)
         line = SREG.sub(self.register, line)
         line = SHUFFLE.sub(self.shuffle, line)
         line = re.sub(r"call void @llvm\.nvvm\.barrier[.\w]*\(i32 0\)",

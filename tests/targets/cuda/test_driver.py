@@ -24,11 +24,16 @@ def ones_kernel(x, BLOCK: tl.constexpr):
     tl.store(x + tl.arange(0, BLOCK), 1.0)
 
 
-@needs_no_driver
-def test_without_a_driver_the_way_out_is_named():
+def test_arrays_on_the_cpu_are_refused_by_name():
     with tw.options(target="cuda"), pytest.raises(LaunchError) as found:
         ones_kernel[(1,)](np.zeros(16, np.float32), BLOCK=16)
-    assert "no NVIDIA" in str(found.value)
+    assert "ones_kernel: the arrays are on cpu and the target is cuda" in str(found.value)
+
+
+@needs_no_driver
+def test_without_a_driver_the_way_out_is_named():
+    with pytest.raises(LaunchError, match="no NVIDIA driver is installed here"):
+        driver.driver()
 
 
 @needs_no_driver

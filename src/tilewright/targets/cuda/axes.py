@@ -230,6 +230,7 @@ def remainder(inst: Inst, facts: list[Axes]) -> Axes | None:
         return None
     x, y = facts
     base = least(x.constant, y.constant)
+    # A negative multiple of y gives 0, and its followers do not continue from there.
     group = aligned_runs(x, y) if x.positive else (1,) * len(base)
     return Axes(group, divisors(group, x, y), base, x.positive)
 
