@@ -106,9 +106,11 @@ class CpuDriver:
         return GPUTarget("cpu", config.get("features") or "host", 1)
 
     def get_active_torch_device(self) -> Any:
-        """`torch.device("cpu")`."""
+        """`torch.device("cpu")`, for which a stream may be set as for the devices of GPUs."""
         import torch
 
+        if not hasattr(torch.cpu, "set_stream"):
+            torch.cpu.set_stream = lambda stream: None
         return torch.device("cpu")
 
     def get_current_device(self) -> int:

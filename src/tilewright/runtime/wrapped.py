@@ -18,11 +18,8 @@ class TensorWrapper:
         self.base = base
         self.dtype = dtype
         self.shape = base.shape
+        self.data = base.data
         self.device = getattr(base, "device", "cpu")
-
-    @property
-    def data(self) -> Any:
-        return self.base.data
 
     def data_ptr(self) -> int:
         """The address of the first element."""
