@@ -274,7 +274,7 @@ class Tiles(Values):
         params = [test.add_param(kind) for kind in types]
         with self.b.inside(test):
             positive = self.b.emit(math.gt, params[0], self.constant(0, t.int32))
-            self.b.emit(control.yield_, positive, *params)
+            self.b.emit(control.yield_, positive)
 
         def end(params: list[Value]) -> list[Value]:
             less = self.b.emit(math.sub, params[0], self.constant(1, t.int32))

@@ -361,7 +361,7 @@ def test_devices():
             return (1,)
 
     x = floats(4)
-    with pytest.raises(LaunchError, match="NVIDIA driver|CUDA|GPU"):
+    with pytest.raises(LaunchError, match="no NVIDIA driver is installed here"):
         fill[(1,)](Elsewhere(), 1.0)
     with pytest.raises(
         LaunchError, match="add: argument 'y': is on cuda:0, the launch runs on cpu"
