@@ -112,7 +112,7 @@ def multiply(gemm: Gemm, machine: Machine, a, b, c, following=(None, 0, None, 0)
     wide = np.zeros((gemm.m, gemm.n + 3), NUMPY[gemm.acc])
     wide[:, : gemm.n] = c
     ahead = [ctypes.c_void_p(x) if i % 2 == 0 else x for i, x in enumerate(following)]
-    Native(gemm, machine)(a, stride(a), packed, wide, gemm.n + 3, *ahead)
+    Native(gemm, machine)(a, stride(a), packed, wide, gemm.n + 3, *ahead, gemm.m, gemm.n, gemm.k)
     assert not wide[:, gemm.n :].any()
     return wide[:, : gemm.n]
 
@@ -258,13 +258,27 @@ define internal void @note(ptr %p, i32, i32, i32) {
     library = Library.load(compile_object(text, HOST).bytes, ["run"])
     pointer, number = ctypes.c_void_p, ctypes.c_int64
     kinds = [pointer, number, pointer, pointer, number, pointer, number, pointer, number]
+    kinds += [number] * 3
     run = ctypes.CFUNCTYPE(None, *kinds)(library.address("run"))
     a, b, c = (empty(1 << 16, np.dtype(np.float64)) for _ in range(3))
     for x in (a, b, c):
         x[:] = 0
     shadow = np.zeros((2, 1 << 22), np.uint8)
     bases = [row.ctypes.data for row in shadow]
-    run(a.ctypes.data, gemm.k, b.ctypes.data, c.ctypes.data, gemm.n, bases[0], 1000, bases[1], 2000)
+    run(
+        a.ctypes.data,
+        gemm.k,
+        b.ctypes.data,
+        c.ctypes.data,
+        gemm.n,
+        bases[0],
+        1000,
+        bases[1],
+        2000,
+        gemm.m,
+        gemm.n,
+        gemm.k,
+    )
     return [np.repeat(np.nonzero(row)[0], row[row > 0]).tolist() for row in shadow]
 
 
@@ -401,6 +415,6 @@ def test_pack_and_multiply_together(dtype):
     pack = pack_transposed_function(k, n, dtype, gemm.operand, gemm.panel, HOST)
     Native(pack)(packed_b, bt, stride(bt))
     null = ctypes.c_void_p(None)
-    Native(gemm)(packed_a, k, packed_b, c, n, null, 0, null, 0)
+    Native(gemm)(packed_a, k, packed_b, c, n, null, 0, null, 0, m, n, k)
     want = a.astype(np.float64) @ bt.astype(np.float64).T
     np.testing.assert_allclose(c.reshape(m, n), want, rtol=1e-5, atol=1e-4)

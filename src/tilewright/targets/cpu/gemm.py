@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tilewright.codegen.lanes import Lane, Lanes, llvm_type
@@ -14,6 +14,8 @@ from tilewright.targets.cpu.routine import Function, Routine
 
 CACHE_LINE = 64
 UNROLL = 4  # 16 costs a seventh of the speed
+EXTENTS = ("rows", "columns", "depth")  # of what there is of a tile
+NARROW_ROWS = 8  # of one vector each: enough accumulators to hide the latency
 
 
 @dataclass(frozen=True)
@@ -31,14 +33,30 @@ class Panel:
 
 
 @dataclass(frozen=True)
+class Live:
+    """Which extents of a product are told when it runs: those of a tile that may stick out."""
+
+    rows: bool = False
+    columns: bool = False
+    depth: bool = False
+
+    @property
+    def mark(self) -> str:
+        marks = "m" * self.rows + "n" * self.columns + "k" * self.depth
+        return f"_{marks}" if marks else ""
+
+
+@dataclass(frozen=True)
 class Gemm(Function):
     """A function that adds A @ B to C.
 
     Its arguments are `ptr a, i64 lda, ptr b, ptr c, i64 ldc, ptr next_a, i64 next_lda, ptr next_b,
-    i64 next_ldb`, leading dimensions in elements. A is row-major and of dtype `operand`, B of the
-    same dtype in panels, 64-byte aligned, C row-major of dtype `acc`. While it computes, it
-    prefetches the tiles at `next_a` and `next_b`, which A and B are going to be converted or
-    packed from; either may be null.
+    i64 next_ldb, i64 rows, i64 columns, i64 depth`, leading dimensions in elements. A is row-major
+    and of dtype `operand`, B of the same dtype in panels, 64-byte aligned, C row-major of dtype
+    `acc`. While it computes, it prefetches the tiles at `next_a` and `next_b`, which A and B are
+    going to be converted or packed from; either may be null. The last three are read as far as
+    `Live` says: elements of A and B beyond them are not read, and those of C beyond them are of
+    no meaning. The depth is a multiple of the panel's group.
     """
 
     m: int
@@ -82,6 +100,7 @@ def gemm_function(
     a_direct: bool,
     native_bf16: bool = False,
     b_transposed: bool = False,
+    live: Live = Live(),
 ) -> Gemm:
     """The function for m x k times k x n, all powers of two, of matrices that were `operand`.
 
@@ -95,10 +114,11 @@ def gemm_function(
     product = _product(k, lanes, operand, acc, machine, native_bf16)
     block = _block(m, n, lanes, machine)
     r = Routine(machine)
-    kernel = _Kernel(r, (m, n, k), product, block, acc, a_direct)
+    narrow = Block(min(m, NARROW_ROWS), 1, lanes)
+    kernel = _Kernel(r, (m, n, k), product, (block, narrow), acc, a_direct, live)
     source_b = (n, k) if b_transposed else (k, n)
     kernel.write(_Prefetch(r, "a", (m, k), operand), _Prefetch(r, "b", source_b, operand))
-    marks = "_direct" * a_direct + "_bt" * b_transposed
+    marks = "_direct" * a_direct + "_bt" * b_transposed + live.mark
     name = f"tw_gemm_{m}x{n}x{k}_{operand.short}_{product.operand.short}_{acc.short}{marks}"
     made = r.finish(name, kernel.parameters)
     panel = Panel(block.width, product.k_group)
@@ -203,82 +223,135 @@ class _Kernel:
         r: Routine,
         shape: tuple[int, int, int],
         product: Product,
-        block: Block,
+        blocks: tuple[Block, Block],
         acc: DType,
         a_direct: bool,
+        live: Live,
     ):
-        self.r, self.product, self.block = r, product, block
+        self.r, self.product, self.live = r, product, live
+        self.block, self.narrow = blocks
         self.m, self.n, self.k = shape
         self.a = Lane("%a", pointer_to(product.operand))
         self.b = Lane("%b", pointer_to(product.operand))
         self.c = Lane("%c", pointer_to(acc))
         self.lda = Lane("%lda", ty.int64) if a_direct else r.index(self.k)
         self.ldc = Lane("%ldc", ty.int64)
+        self.rows, self.columns, self.depth = (Lane(f"%{name}", ty.int64) for name in EXTENTS)
 
     @property
     def parameters(self) -> list[Lane]:
         ptr, i64 = self.c.dtype, ty.int64
         names = {"a": ptr, "lda": i64, "b": ptr, "c": ptr, "ldc": i64}
         names |= {"next_a": ptr, "next_lda": i64, "next_b": ptr, "next_ldb": i64}
+        names |= dict.fromkeys(EXTENTS, i64)
         return [Lane(f"%{name}", dtype) for name, dtype in names.items()]
 
     def write(self, *prefetches: _Prefetch) -> None:
-        r, rows = self.r, self.block.rows
-        whole, panels = self.m // rows, self.n // self.block.width
+        r, block = self.r, self.block
+        panels, blocks = self.n // block.width, -(-self.m // block.rows)
 
         def panel(j: Lane) -> None:
-            def block(i: Lane) -> None:
-                self._rows(r.times(i, rows), rows, j)
-                number = r.b.add(r.times(j, whole), i)
+            def rows(i: Lane) -> None:
+                self._rows(block, i, r.times(j, block.width), r.times(j, self.k * block.width))
+                number = r.b.add(r.times(j, blocks), self._quotient(i, block.rows))
                 for prefetch in prefetches:
-                    prefetch.write(number, panels * whole)
+                    prefetch.write(number, panels * blocks)
 
-            r.loop(whole, 1, block)
-            if self.m % rows:
-                self._rows(r.index(whole * rows), self.m % rows, j)
+            self._over_rows(block.rows, rows)
 
-        r.loop(panels, 1, panel)
+        if not self.live.columns:
+            r.loop(panels, 1, panel)
+            return
+        # A panel is whole if its last vector is there in part.
+        whole = r.b.add(self.columns, r.index(block.lanes - 1))
+        whole = self._quotient(whole, block.width)
+        r.count(r.index(0), whole, 1, panel)
+        if block.vectors > 1:
+            self._last_panel(whole)
 
-    def _rows(self, i: Lane, rows: int, j: Lane) -> None:
-        """All of k for some rows of C and one panel."""
+    def _last_panel(self, number: Lane) -> None:
+        """The columns of a panel that is not all there, a vector at a time."""
+        r, width, lanes = self.r, self.block.width, self.block.lanes
+
+        def vector(column: Lane) -> None:
+            within = r.b.bit_and(column, r.index(width - 1))
+            start = r.b.add(r.times(number, self.k * width), r.times(within, self.product.k_group))
+            self._over_rows(self.narrow.rows, lambda i: self._rows(self.narrow, i, column, start))
+
+        r.count(r.times(number, width), self.columns, lanes, vector)
+
+    def _over_rows(self, step: int, body: Callable[[Lane], None]) -> None:
+        r = self.r
+        if self.live.rows:
+            r.count(r.index(0), self.rows, step, body)
+        else:
+            r.loop(self.m, step, body)
+
+    def _quotient(self, x: Lane, divisor: int) -> Lane:
+        if divisor & (divisor - 1):
+            return self.r.b.value(f"udiv {x.typed}, {divisor}", ty.int64, 1)
+        return self.r.b.shr(x, self.r.index(divisor.bit_length() - 1))
+
+    def _row_numbers(self, i: Lane, rows: int) -> list[Lane]:
+        """The rows of a block; beyond the last row it is repeated, with the same result."""
         r, b = self.r, self.r.b
-        corner = r.at(self.c, b.mul(i, self.ldc), r.times(j, self.block.width))
-        c = [r.at(corner, b.mul(r.index(row), self.ldc)) for row in range(rows)]
-        c = [r.at(row, v * self.block.lanes) for row in c for v in range(self.block.vectors)]
-        a = r.at(self.a, b.mul(i, self.lda))
-        a = [r.at(a, b.mul(r.index(row), self.lda)) for row in range(rows)]
-        panel = r.at(self.b, r.times(j, self.k * self.block.width))
+        numbers = [b.add(i, r.index(row)) if row else i for row in range(rows)]
+        if not self.live.rows and self.m % rows == 0:
+            return numbers
+        last = b.sub(self.rows, r.index(1)) if self.live.rows else r.index(self.m - 1)
+        return [numbers[0], *(b.minimum(number, last) for number in numbers[1:])]
+
+    def _rows(self, block: Block, i: Lane, column: Lane, start: Lane) -> None:
+        """All of k for some rows of C from `column` on; `start` is where those of B begin."""
+        r, b = self.r, self.r.b
+        numbers = self._row_numbers(i, block.rows)
+        c = [r.at(self.c, b.mul(number, self.ldc), column) for number in numbers]
+        c = [r.at(row, v * block.lanes) for row in c for v in range(block.vectors)]
+        a = [r.at(self.a, b.mul(number, self.lda)) for number in numbers]
+        panel = r.at(self.b, start)
         group = self.product.k_group
+
+        def steps(step: int) -> Callable[..., list[Lane]]:
+            def body(k: Lane, *acc: Lane) -> list[Lane]:
+                ahead = r.at(panel, r.times(k, self.block.width))
+                for u in range(0, step, group):
+                    here = [r.at(row, k, u) for row in a]
+                    acc = self._step(block, here, r.at(ahead, u * self.block.width), acc)
+                return acc
+
+            return body
+
         step = min(self.k, UNROLL * group)
-
-        def steps(k: Lane, *acc: Lane) -> list[Lane]:
-            ahead = r.at(panel, r.times(k, self.block.width))
-            for u in range(0, step, group):
-                here = [r.at(row, k, u) for row in a]
-                acc = self._step(here, r.at(ahead, u * self.block.width), acc)
-            return acc
-
-        sums = r.loop(self.k, step, steps, [r.load(ptr, self.block.lanes) for ptr in c])
+        sums = [r.load(ptr, block.lanes) for ptr in c]
+        if self.live.depth:
+            most = b.bit_and(self.depth, r.index(-step))
+            sums = r.count(r.index(0), most, step, steps(step), sums)
+            if step > group:
+                sums = r.count(most, self.depth, group, steps(group), sums)
+        else:
+            sums = r.loop(self.k, step, steps(step), sums)
         for value, ptr in zip(sums, c, strict=True):
             r.store(value, ptr)
 
-    def _step(self, a: list[Lane], panel: Lane, acc: list[Lane]) -> list[Lane]:
+    def _step(self, block: Block, a: list[Lane], panel: Lane, acc: Sequence[Lane]) -> list[Lane]:
         """Add the products of one group of k; `a` points to the elements of each row."""
-        r, product, wide = self.r, self.product, self.block.lanes * self.product.k_group
+        r, product, wide = self.r, self.product, block.lanes * self.product.k_group
         align = wide * product.operand.bytes
-        y = [r.load(r.at(panel, v * wide), wide, align) for v in range(self.block.vectors)]
+        y = [r.load(r.at(panel, v * wide), wide, align) for v in range(block.vectors)]
         out = []
         for row, ptr in enumerate(a):
             x = self._broadcast(ptr)
-            for v in range(self.block.vectors):
-                out.append(product.emit(r.b, acc[row * self.block.vectors + v], x, y[v]))
+            for v in range(block.vectors):
+                out.append(product.emit(r.b, acc[row * block.vectors + v], x, y[v]))
         return out
 
     def _broadcast(self, ptr: Lane) -> Lane:
         """A group of elements of A, in every lane."""
         r, operand, group = self.r, self.product.operand, self.product.k_group
+        lanes = self.block.lanes
         if group == 1:
-            return r.b.splat(r.load(ptr), self.block.lanes)
-        pair = r.b.splat(r.load(ptr, dtype=ty.int32), self.block.lanes)
-        wide = self.block.lanes * group
-        return r.b.value(f"bitcast {pair.typed} to {llvm_type(operand, wide)}", operand, wide)
+            return r.b.splat(r.load(ptr), lanes)
+        pair = r.b.splat(r.load(ptr, dtype=ty.int32), lanes)
+        return r.b.value(
+            f"bitcast {pair.typed} to {llvm_type(operand, lanes * group)}", operand, lanes * group
+        )
