@@ -20,10 +20,14 @@ NARROW_ROWS = 8  # of one vector each: enough accumulators to hide the latency
 
 @dataclass(frozen=True)
 class Panel:
-    """The layout of B: panels of `width` columns, with `k_group` rows of a column side by side."""
+    """The layout of B: panels of `width` columns, with `k_group` rows of a column side by side.
+
+    `bias` is added to the elements, which are bytes then, modulo 256.
+    """
 
     width: int
     k_group: int = 1
+    bias: int = 0
 
     def offset(self, k: int, n: int, k_size: int) -> int:
         """Where B[k, n] of a matrix with `k_size` rows is, in elements."""
@@ -65,15 +69,20 @@ class Gemm(Function):
     operand: DType
     acc: DType
     panel: Panel
+    bias: int  # what is added, modulo 256, to the bytes of A
 
 
 @dataclass(frozen=True)
 class Product:
-    """How one vector of C takes up a group of rows of B: operand dtype, size of group, code."""
+    """How one vector of C takes up a group of rows of B: operand dtype, size of group, code.
+
+    With a bias, the code takes bytes of A for unsigned ones, to which it has been added.
+    """
 
     operand: DType
     k_group: int
     emit: Callable[[Lanes, Lane, Lane, Lane], Lane]
+    bias: int = 0
 
 
 @dataclass(frozen=True)
@@ -122,7 +131,9 @@ def gemm_function(
     name = f"tw_gemm_{m}x{n}x{k}_{operand.short}_{product.operand.short}_{acc.short}{marks}"
     made = r.finish(name, kernel.parameters)
     panel = Panel(block.width, product.k_group)
-    return Gemm(name, made.definition, made.needs, m, n, k, product.operand, acc, panel)
+    return Gemm(
+        name, made.definition, made.needs, m, n, k, product.operand, acc, panel, product.bias
+    )
 
 
 def _product(
@@ -130,6 +141,8 @@ def _product(
 ) -> Product:
     pairs = machine.arch == "x86_64" and k >= 2 and lanes >= 4
     if acc is ty.int32 and operand.is_integer and operand.bits <= 32:
+        if operand is ty.int8 and k >= 4 and lanes >= 4 and _has_byte_products(machine):
+            return Product(ty.int8, 4, _byte_product, bias=-128)
         if pairs and operand.bits == 8:
             return Product(ty.int16, 2, _pair_product)
         return Product(ty.int32, 1, lambda b, c, x, y: b.add(c, b.mul(x, y)))
@@ -143,6 +156,11 @@ def _product(
 
 def _has_fma(machine: Machine) -> bool:
     return machine.arch != "x86_64" or machine.has("fma") or machine.has("avx512f")
+
+
+def _has_byte_products(machine: Machine) -> bool:
+    with_masks = machine.has("avx512vnni") and machine.has("avx512vl")
+    return machine.arch == "x86_64" and (with_masks or machine.has("avxvnni"))
 
 
 def _fma(b: Lanes, c: Lane, x: Lane, y: Lane) -> Lane:
@@ -165,6 +183,11 @@ def _pair_product(b: Lanes, c: Lane, x: Lane, y: Lane) -> Lane:
     # Exact for signed and unsigned bytes; LLVM makes it one vpdpwssd where there is one.
     name = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}[c.width]
     return b.add(c, b.call(f"llvm.x86.{name}", ty.int32, x, y, width=c.width))
+
+
+def _byte_product(b: Lanes, c: Lane, x: Lane, y: Lane) -> Lane:
+    # Unsigned bytes of x times signed ones of y, exact.
+    return b.call(f"llvm.x86.avx512.vpdpbusd.{32 * c.width}", ty.int32, c, x, y)
 
 
 def _block(m: int, n: int, lanes: int, machine: Machine) -> Block:
@@ -251,13 +274,22 @@ class _Kernel:
         panels, blocks = self.n // block.width, -(-self.m // block.rows)
 
         def panel(j: Lane) -> None:
+            column, start = r.times(j, block.width), r.times(j, self.k * block.width)
+            excess = self._excess(block, start)
+
             def rows(i: Lane) -> None:
-                self._rows(block, i, r.times(j, block.width), r.times(j, self.k * block.width))
+                def compute() -> None:
+                    self._rows(block, i, column, start, excess)
+
+                if self.live.rows:
+                    r.when(r.b.lt(i, self.rows), compute)
+                else:
+                    compute()
                 number = r.b.add(r.times(j, blocks), self._quotient(i, block.rows))
                 for prefetch in prefetches:
                     prefetch.write(number, panels * blocks)
 
-            self._over_rows(block.rows, rows)
+            r.loop(self.m, block.rows, rows)
 
         if not self.live.columns:
             r.loop(panels, 1, panel)
@@ -276,16 +308,17 @@ class _Kernel:
         def vector(column: Lane) -> None:
             within = r.b.bit_and(column, r.index(width - 1))
             start = r.b.add(r.times(number, self.k * width), r.times(within, self.product.k_group))
-            self._over_rows(self.narrow.rows, lambda i: self._rows(self.narrow, i, column, start))
+            excess = self._excess(self.narrow, start)
+
+            def rows(i: Lane) -> None:
+                self._rows(self.narrow, i, column, start, excess)
+
+            if self.live.rows:
+                r.count(r.index(0), self.rows, self.narrow.rows, rows)
+            else:
+                r.loop(self.m, self.narrow.rows, rows)
 
         r.count(r.times(number, width), self.columns, lanes, vector)
-
-    def _over_rows(self, step: int, body: Callable[[Lane], None]) -> None:
-        r = self.r
-        if self.live.rows:
-            r.count(r.index(0), self.rows, step, body)
-        else:
-            r.loop(self.m, step, body)
 
     def _quotient(self, x: Lane, divisor: int) -> Lane:
         if divisor & (divisor - 1):
@@ -301,44 +334,72 @@ class _Kernel:
         last = b.sub(self.rows, r.index(1)) if self.live.rows else r.index(self.m - 1)
         return [numbers[0], *(b.minimum(number, last) for number in numbers[1:])]
 
-    def _rows(self, block: Block, i: Lane, column: Lane, start: Lane) -> None:
+    def _excess(self, block: Block, start: Lane) -> list[Lane]:
+        """What the bias of A adds to the sums of each column of C."""
+        r, bias, operand = self.r, self.product.bias, self.product.operand
+        if not bias:
+            return []
+        x = r.b.const(bias, operand, block.lanes * self.product.k_group)
+        zero = r.b.const(0, self.c.dtype.element_ty, block.lanes)
+
+        def group(panel: Lane, k: tuple[Lane, int], acc: Sequence[Lane]) -> list[Lane]:
+            pairs = zip(acc, self._vectors(block, panel), strict=True)
+            return [self.product.emit(r.b, c, x, y) for c, y in pairs]
+
+        return self._over_depth(r.at(self.b, start), group, [zero] * block.vectors)
+
+    def _rows(
+        self, block: Block, i: Lane, column: Lane, start: Lane, excess: Sequence[Lane]
+    ) -> None:
         """All of k for some rows of C from `column` on; `start` is where those of B begin."""
         r, b = self.r, self.r.b
         numbers = self._row_numbers(i, block.rows)
         c = [r.at(self.c, b.mul(number, self.ldc), column) for number in numbers]
         c = [r.at(row, v * block.lanes) for row in c for v in range(block.vectors)]
         a = [r.at(self.a, b.mul(number, self.lda)) for number in numbers]
-        panel = r.at(self.b, start)
-        group = self.product.k_group
 
-        def steps(step: int) -> Callable[..., list[Lane]]:
+        def group(panel: Lane, k: tuple[Lane, int], acc: Sequence[Lane]) -> list[Lane]:
+            return self._step(block, [r.at(row, *k) for row in a], panel, acc)
+
+        sums = [r.load(ptr, block.lanes) for ptr in c]
+        for v, extra in enumerate(excess):
+            sums[v :: block.vectors] = [b.sub(x, extra) for x in sums[v :: block.vectors]]
+        sums = self._over_depth(r.at(self.b, start), group, sums)
+        for value, ptr in zip(sums, c, strict=True):
+            r.store(value, ptr)
+
+    def _over_depth(
+        self, panel: Lane, take: Callable[..., list[Lane]], sums: Sequence[Lane]
+    ) -> Sequence[Lane]:
+        """`sums` after each group of k: `take(rows of the panel, k, sums)`."""
+        r, group = self.r, self.product.k_group
+        step = min(self.k, UNROLL * group)
+
+        def steps(size: int) -> Callable[..., list[Lane]]:
             def body(k: Lane, *acc: Lane) -> list[Lane]:
                 ahead = r.at(panel, r.times(k, self.block.width))
-                for u in range(0, step, group):
-                    here = [r.at(row, k, u) for row in a]
-                    acc = self._step(block, here, r.at(ahead, u * self.block.width), acc)
+                for u in range(0, size, group):
+                    acc = take(r.at(ahead, u * self.block.width), (k, u), acc)
                 return acc
 
             return body
 
-        step = min(self.k, UNROLL * group)
-        sums = [r.load(ptr, block.lanes) for ptr in c]
-        if self.live.depth:
-            most = b.bit_and(self.depth, r.index(-step))
-            sums = r.count(r.index(0), most, step, steps(step), sums)
-            if step > group:
-                sums = r.count(most, self.depth, group, steps(group), sums)
-        else:
-            sums = r.loop(self.k, step, steps(step), sums)
-        for value, ptr in zip(sums, c, strict=True):
-            r.store(value, ptr)
+        if not self.live.depth:
+            return r.loop(self.k, step, steps(step), sums)
+        most = r.b.bit_and(self.depth, r.index(-step))
+        sums = r.count(r.index(0), most, step, steps(step), sums)
+        return r.count(most, self.depth, group, steps(group), sums) if step > group else sums
+
+    def _vectors(self, block: Block, panel: Lane) -> list[Lane]:
+        """A group of rows of B."""
+        r, wide = self.r, block.lanes * self.product.k_group
+        align = wide * self.product.operand.bytes
+        return [r.load(r.at(panel, v * wide), wide, align) for v in range(block.vectors)]
 
     def _step(self, block: Block, a: list[Lane], panel: Lane, acc: Sequence[Lane]) -> list[Lane]:
         """Add the products of one group of k; `a` points to the elements of each row."""
-        r, product, wide = self.r, self.product, block.lanes * self.product.k_group
-        align = wide * product.operand.bytes
-        y = [r.load(r.at(panel, v * wide), wide, align) for v in range(block.vectors)]
-        out = []
+        r, product = self.r, self.product
+        y, out = self._vectors(block, panel), []
         for row, ptr in enumerate(a):
             x = self._broadcast(ptr)
             for v in range(block.vectors):

@@ -30,7 +30,7 @@ def pack_rows_function(
     def piece(here: Lane, there: Lane, left: Lane | None = None) -> None:
         """Some columns of a group of rows."""
         rows = [r.at(here, r.times(_STRIDE, row) if row else 0) for row in range(group)]
-        parts = [r.b.cast(_load(r, row, lanes, left), operand) for row in rows]
+        parts = [_converted(r, _load(r, row, lanes, left), operand, panel) for row in rows]
         for h, x in enumerate(_interleave(r, parts)):
             r.store(x, r.at(there, h * lanes), lanes * operand.bytes)
 
@@ -86,7 +86,7 @@ def pack_transposed_function(
             number = r.b.minimum(number, last) if live and u else number
             ptr = r.at(start, r.b.mul(number, _STRIDE), i)
             x = _load(r, ptr, side * group, r.b.sub(_DEPTH, i) if live else None)
-            parts.append(_as_units(r, r.b.cast(x, operand), unit))
+            parts.append(_as_units(r, _converted(r, x, operand, panel), unit))
         for u, x in enumerate(_transpose(r, parts)):
             r.store(x, r.at(there, u * width * group), side * bits // 8)
 
@@ -141,16 +141,21 @@ def _load(r: Routine, ptr: Lane, width: int, left: Lane | None) -> Lane:
     return r.b.value(text, dtype, width)
 
 
+def _converted(r: Routine, x: Lane, operand: DType, panel: Panel) -> Lane:
+    x = r.b.cast(x, operand)
+    return r.b.add(x, r.b.const(panel.bias, operand, x.width)) if panel.bias else x
+
+
 def pack_a_function(
     m: int, k: int, source: DType, operand: DType, machine: Machine,
-    *, transposed: bool = False, live: bool = False,
+    *, transposed: bool = False, live: bool = False, bias: int = 0,
 ) -> Function:  # fmt: skip
     """`void (ptr out, ptr source, i64 ld)`: an m x k tile to row-major `operand`, rows k apart.
 
     The source is row-major too, or with `transposed` the k x m transpose.
     """
     pack = pack_transposed_function if transposed else pack_rows_function
-    return pack(m, k, source, operand, Panel(k), machine, live=live)
+    return pack(m, k, source, operand, Panel(k, bias=bias), machine, live=live)
 
 
 def _finish(
@@ -160,7 +165,8 @@ def _finish(
     pointer = pointer_to(operand)
     parameters = [Lane(_OUT, pointer), Lane(_SOURCE, pointer), _STRIDE]
     parameters += [_DEPTH, _COLUMNS] if live else []
-    name = f"tw_pack_{kind}_{shape}_{source.short}_{operand.short}" + "_live" * live
+    name = f"tw_pack_{kind}_{shape}_{source.short}_{operand.short}"
+    name += "_biased" * bool(panel.bias) + "_live" * live
     return r.finish(name, parameters)
 
 

@@ -67,17 +67,15 @@ class Packed:
     def pack_a(self, e: Evaluator, at: tuple[Index, ...], form: Form) -> None:
         """One chunk of the left operand, row-major."""
         g = self.gemm
-        self.put(e, self.a, at, form, (g.m * g.k, g.k, 1))
-
-    def put(
-        self, e: Evaluator, base: str, at: tuple[Index, ...], form: Form, steps: tuple[int, ...]
-    ) -> None:
-        steps = steps[-len(at) :]
+        steps = (g.m * g.k, g.k, 1)[-len(at) :]
         offset, step = e.const(0), 0
         for i, stride in zip(at, steps, strict=True):
             offset = plus(e, offset, times(e, i.base, stride))
             step = stride if i.vector else step
-        self.write(e, base, offset, self.lanes(e, form), step)
+        lane = self.lanes(e, form)
+        if g.bias:
+            lane = e.b.add(lane, e.b.const(g.bias, g.operand, lane.width))
+        self.write(e, self.a, offset, lane, step)
 
     def lanes(self, e: Evaluator, form: Form) -> Lane:
         """A chunk in the dtype that is multiplied."""

@@ -207,13 +207,13 @@ def read_direct(x: Lowering, anchor: Anchor, place: Packed, corners: Corners) ->
     first = b.bitcast(corners.address(start), t.pointer_to(dtype))
     flipped = is_flipped(x, anchor.source)
     note_next(x, place, anchor.side, first, lead)
-    if anchor.side == 0 and not flipped and dtype is g.operand:
+    if anchor.side == 0 and not flipped and dtype is g.operand and not g.bias:
         return first, lead
     rows, columns = place.side(anchor.side)
     live = rows.lane.known is None or columns.lane.known is None
     if anchor.side == 0:
         routine = pack_a_function(
-            g.m, g.k, dtype, g.operand, x.machine, transposed=flipped, live=live
+            g.m, g.k, dtype, g.operand, x.machine, transposed=flipped, live=live, bias=g.bias
         )
         target = place.a
     else:
@@ -249,7 +249,7 @@ def is_aligned(x: Lowering, anchor: Anchor, place: Packed) -> Lane:
     depth, along = place.depth, place.side(anchor.side)[0 if is_flipped(x, anchor.source) else 1]
     pieces: list[tuple[Uniform, int]] = [(depth, g.panel.k_group)]
     dtype = anchor.source.pointer.type.dtype.element_ty
-    in_place = anchor.side == 0 and along is depth and dtype is g.operand
+    in_place = anchor.side == 0 and along is depth and dtype is g.operand and not g.bias
     if not cheap_masks(dtype, x.machine) and not in_place:
         pieces.append((along, x.machine.vector_bytes // min(dtype.bytes, g.operand.bytes)))
     out = x.e.true.lane
