@@ -109,10 +109,11 @@ def multiply(gemm: Gemm, machine: Machine, a, b, c, following=(None, 0, None, 0)
     packed = empty(b.size, NUMPY[gemm.operand])
     packed[:] = pack_reference(b, gemm.panel, gemm.operand)
     a = a if a.dtype == NUMPY[gemm.operand] else a.astype(NUMPY[gemm.operand])
+    a = a + NUMPY[gemm.operand].type(gemm.bias) if gemm.bias else a
     wide = np.zeros((gemm.m, gemm.n + 3), NUMPY[gemm.acc])
     wide[:, : gemm.n] = c
     ahead = [ctypes.c_void_p(x) if i % 2 == 0 else x for i, x in enumerate(following)]
-    Native(gemm, machine)(a, stride(a), packed, wide, gemm.n + 3, *ahead)
+    Native(gemm, machine)(a, stride(a), packed, wide, gemm.n + 3, *ahead, gemm.m, gemm.n, gemm.k)
     assert not wide[:, gemm.n :].any()
     return wide[:, : gemm.n]
 
@@ -258,13 +259,27 @@ define internal void @note(ptr %p, i32, i32, i32) {
     library = Library.load(compile_object(text, HOST).bytes, ["run"])
     pointer, number = ctypes.c_void_p, ctypes.c_int64
     kinds = [pointer, number, pointer, pointer, number, pointer, number, pointer, number]
+    kinds += [number] * 3
     run = ctypes.CFUNCTYPE(None, *kinds)(library.address("run"))
     a, b, c = (empty(1 << 16, np.dtype(np.float64)) for _ in range(3))
     for x in (a, b, c):
         x[:] = 0
     shadow = np.zeros((2, 1 << 22), np.uint8)
     bases = [row.ctypes.data for row in shadow]
-    run(a.ctypes.data, gemm.k, b.ctypes.data, c.ctypes.data, gemm.n, bases[0], 1000, bases[1], 2000)
+    run(
+        a.ctypes.data,
+        gemm.k,
+        b.ctypes.data,
+        c.ctypes.data,
+        gemm.n,
+        bases[0],
+        1000,
+        bases[1],
+        2000,
+        gemm.m,
+        gemm.n,
+        gemm.k,
+    )
     return [np.repeat(np.nonzero(row)[0], row[row > 0]).tolist() for row in shadow]
 
 
@@ -303,8 +318,16 @@ def test_no_library_calls_without_fma():
 
 
 @pytest.mark.skipif(not HOST.has("avx512vnni"), reason="no VNNI")
-def test_bytes_use_one_instruction_for_pairs():
+def test_signed_bytes_use_one_instruction_for_four():
     gemm = gemm_function(64, 64, 32, ty.int8, ty.int32, HOST, a_direct=False)
+    assembly = emit_assembly(module(gemm), HOST)
+    assert "vpdpbusd" in assembly
+    assert "vpdpwssd" not in assembly
+
+
+@pytest.mark.skipif(not HOST.has("avx512vnni"), reason="no VNNI")
+def test_unsigned_bytes_use_one_instruction_for_pairs():
+    gemm = gemm_function(64, 64, 32, ty.uint8, ty.int32, HOST, a_direct=False)
     assembly = emit_assembly(module(gemm), HOST)
     assert "vpdpwssd" in assembly
     assert "vpmaddwd" not in assembly
@@ -339,6 +362,7 @@ PACKS = [
     (ty.float32, ty.float32, 1), (ty.float64, ty.float64, 1), (ty.bfloat16, ty.bfloat16, 2),
     (ty.bfloat16, ty.float32, 1), (ty.float16, ty.float32, 1), (ty.float8e4nv, ty.float32, 1),
     (ty.int8, ty.int16, 2), (ty.uint8, ty.int16, 2), (ty.int8, ty.int32, 1),
+    (ty.int8, ty.int8, 4),
 ]  # fmt: skip
 
 
@@ -350,7 +374,7 @@ PACKS = [
 def test_panels(source, operand, group, k, n, width, transposed):
     panel = Panel(width, group)
     pack = pack_transposed_function if transposed else pack_rows_function
-    if group == 2 and width < 4:
+    if (group > 1 and width < 4) or k < group:
         pytest.skip("there are no such panels")
     shape = (n, k) if transposed else (k, n)
     tile = random_tile(*shape, source, 4, gap=7)
@@ -397,10 +421,10 @@ def test_pack_and_multiply_together(dtype):
     packed_a, packed_b = empty(m * k, kind), empty(n * k, kind)
     c = empty(m * n, NUMPY[ACC[dtype]])
     c[:] = 0
-    Native(pack_a_function(m, k, dtype, gemm.operand, HOST))(packed_a, a, stride(a))
+    Native(pack_a_function(m, k, dtype, gemm.operand, HOST, bias=gemm.bias))(packed_a, a, stride(a))
     pack = pack_transposed_function(k, n, dtype, gemm.operand, gemm.panel, HOST)
     Native(pack)(packed_b, bt, stride(bt))
     null = ctypes.c_void_p(None)
-    Native(gemm)(packed_a, k, packed_b, c, n, null, 0, null, 0)
+    Native(gemm)(packed_a, k, packed_b, c, n, null, 0, null, 0, m, n, k)
     want = a.astype(np.float64) @ bt.astype(np.float64).T
     np.testing.assert_allclose(c.reshape(m, n), want, rtol=1e-5, atol=1e-4)

@@ -10,6 +10,7 @@ from tilewright.ir.inst import Inst, Kernel, Param, Value
 from tilewright.ir.op import Op
 from tilewright.ir.types import Type
 from tilewright.ops import debug, math, memory, reduce, shape
+from tilewright.passes.affine import wrapped
 from tilewright.passes.constants import integer
 from tilewright.passes.flow import find_facts
 
@@ -26,7 +27,15 @@ def strides(kernel: Kernel) -> Callable[[Value], Strides]:
     return find_facts(kernel, StrideAnalysis())
 
 
+def strides_inside(kernel: Kernel) -> Callable[[Value], Strides]:
+    """As `strides`, of the elements whose indices no `% n`, clamp or choice changes."""
+    return find_facts(kernel, StrideAnalysis(inside=True))
+
+
 class StrideAnalysis:
+    def __init__(self, inside: bool = False):
+        self.inside = inside
+
     def param(self, index: int, param: Param) -> Strides:
         return self.unknown(param.type)
 
@@ -48,6 +57,9 @@ class StrideAnalysis:
             return ()
         rule = RULES.get(inst.op)
         found = rule(inst, facts) if rule is not None else None
+        inner = wrapped(inst) if self.inside and len(inst.results) == 1 else None
+        if inner is not None:
+            found = facts[inst.operands.index(inner)]
         if found is None:
             found = self.by_default(inst, facts, value.type)
         return tuple(0 if n == 1 else s for n, s in zip(value.type.shape, found, strict=True))

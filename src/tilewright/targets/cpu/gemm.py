@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tilewright.codegen.lanes import Lane, Lanes, llvm_type
@@ -14,14 +14,20 @@ from tilewright.targets.cpu.routine import Function, Routine
 
 CACHE_LINE = 64
 UNROLL = 4  # 16 costs a seventh of the speed
+EXTENTS = ("rows", "columns", "depth")  # of what there is of a tile
+NARROW_ROWS = 8  # of one vector each: enough accumulators to hide the latency
 
 
 @dataclass(frozen=True)
 class Panel:
-    """The layout of B: panels of `width` columns, with `k_group` rows of a column side by side."""
+    """The layout of B: panels of `width` columns, with `k_group` rows of a column side by side.
+
+    `bias` is added to the elements, which are bytes then, modulo 256.
+    """
 
     width: int
     k_group: int = 1
+    bias: int = 0
 
     def offset(self, k: int, n: int, k_size: int) -> int:
         """Where B[k, n] of a matrix with `k_size` rows is, in elements."""
@@ -31,14 +37,30 @@ class Panel:
 
 
 @dataclass(frozen=True)
+class Live:
+    """Which extents of a product are told when it runs: those of a tile that may stick out."""
+
+    rows: bool = False
+    columns: bool = False
+    depth: bool = False
+
+    @property
+    def mark(self) -> str:
+        marks = "m" * self.rows + "n" * self.columns + "k" * self.depth
+        return f"_{marks}" if marks else ""
+
+
+@dataclass(frozen=True)
 class Gemm(Function):
     """A function that adds A @ B to C.
 
     Its arguments are `ptr a, i64 lda, ptr b, ptr c, i64 ldc, ptr next_a, i64 next_lda, ptr next_b,
-    i64 next_ldb`, leading dimensions in elements. A is row-major and of dtype `operand`, B of the
-    same dtype in panels, 64-byte aligned, C row-major of dtype `acc`. While it computes, it
-    prefetches the tiles at `next_a` and `next_b`, which A and B are going to be converted or
-    packed from; either may be null.
+    i64 next_ldb, i64 rows, i64 columns, i64 depth`, leading dimensions in elements. A is row-major
+    and of dtype `operand`, B of the same dtype in panels, 64-byte aligned, C row-major of dtype
+    `acc`. While it computes, it prefetches the tiles at `next_a` and `next_b`, which A and B are
+    going to be converted or packed from; either may be null. The last three are read as far as
+    `Live` says: elements of A and B beyond them are not read, and those of C beyond them are of
+    no meaning. The depth is a multiple of the panel's group.
     """
 
     m: int
@@ -47,15 +69,20 @@ class Gemm(Function):
     operand: DType
     acc: DType
     panel: Panel
+    bias: int  # what is added, modulo 256, to the bytes of A
 
 
 @dataclass(frozen=True)
 class Product:
-    """How one vector of C takes up a group of rows of B: operand dtype, size of group, code."""
+    """How one vector of C takes up a group of rows of B: operand dtype, size of group, code.
+
+    With a bias, the code takes bytes of A for unsigned ones, to which it has been added.
+    """
 
     operand: DType
     k_group: int
     emit: Callable[[Lanes, Lane, Lane, Lane], Lane]
+    bias: int = 0
 
 
 @dataclass(frozen=True)
@@ -82,6 +109,7 @@ def gemm_function(
     a_direct: bool,
     native_bf16: bool = False,
     b_transposed: bool = False,
+    live: Live = Live(),
 ) -> Gemm:
     """The function for m x k times k x n, all powers of two, of matrices that were `operand`.
 
@@ -95,14 +123,17 @@ def gemm_function(
     product = _product(k, lanes, operand, acc, machine, native_bf16)
     block = _block(m, n, lanes, machine)
     r = Routine(machine)
-    kernel = _Kernel(r, (m, n, k), product, block, acc, a_direct)
+    narrow = Block(min(m, NARROW_ROWS), 1, lanes)
+    kernel = _Kernel(r, (m, n, k), product, (block, narrow), acc, a_direct, live)
     source_b = (n, k) if b_transposed else (k, n)
     kernel.write(_Prefetch(r, "a", (m, k), operand), _Prefetch(r, "b", source_b, operand))
-    marks = "_direct" * a_direct + "_bt" * b_transposed
+    marks = "_direct" * a_direct + "_bt" * b_transposed + live.mark
     name = f"tw_gemm_{m}x{n}x{k}_{operand.short}_{product.operand.short}_{acc.short}{marks}"
     made = r.finish(name, kernel.parameters)
     panel = Panel(block.width, product.k_group)
-    return Gemm(name, made.definition, made.needs, m, n, k, product.operand, acc, panel)
+    return Gemm(
+        name, made.definition, made.needs, m, n, k, product.operand, acc, panel, product.bias
+    )
 
 
 def _product(
@@ -110,6 +141,8 @@ def _product(
 ) -> Product:
     pairs = machine.arch == "x86_64" and k >= 2 and lanes >= 4
     if acc is ty.int32 and operand.is_integer and operand.bits <= 32:
+        if operand is ty.int8 and k >= 4 and lanes >= 4 and _has_byte_products(machine):
+            return Product(ty.int8, 4, _byte_product, bias=-128)
         if pairs and operand.bits == 8:
             return Product(ty.int16, 2, _pair_product)
         return Product(ty.int32, 1, lambda b, c, x, y: b.add(c, b.mul(x, y)))
@@ -123,6 +156,11 @@ def _product(
 
 def _has_fma(machine: Machine) -> bool:
     return machine.arch != "x86_64" or machine.has("fma") or machine.has("avx512f")
+
+
+def _has_byte_products(machine: Machine) -> bool:
+    with_masks = machine.has("avx512vnni") and machine.has("avx512vl")
+    return machine.arch == "x86_64" and (with_masks or machine.has("avxvnni"))
 
 
 def _fma(b: Lanes, c: Lane, x: Lane, y: Lane) -> Lane:
@@ -145,6 +183,11 @@ def _pair_product(b: Lanes, c: Lane, x: Lane, y: Lane) -> Lane:
     # Exact for signed and unsigned bytes; LLVM makes it one vpdpwssd where there is one.
     name = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}[c.width]
     return b.add(c, b.call(f"llvm.x86.{name}", ty.int32, x, y, width=c.width))
+
+
+def _byte_product(b: Lanes, c: Lane, x: Lane, y: Lane) -> Lane:
+    # Unsigned bytes of x times signed ones of y, exact.
+    return b.call(f"llvm.x86.avx512.vpdpbusd.{32 * c.width}", ty.int32, c, x, y)
 
 
 def _block(m: int, n: int, lanes: int, machine: Machine) -> Block:
@@ -203,82 +246,173 @@ class _Kernel:
         r: Routine,
         shape: tuple[int, int, int],
         product: Product,
-        block: Block,
+        blocks: tuple[Block, Block],
         acc: DType,
         a_direct: bool,
+        live: Live,
     ):
-        self.r, self.product, self.block = r, product, block
+        self.r, self.product, self.live = r, product, live
+        self.block, self.narrow = blocks
         self.m, self.n, self.k = shape
         self.a = Lane("%a", pointer_to(product.operand))
         self.b = Lane("%b", pointer_to(product.operand))
         self.c = Lane("%c", pointer_to(acc))
         self.lda = Lane("%lda", ty.int64) if a_direct else r.index(self.k)
         self.ldc = Lane("%ldc", ty.int64)
+        self.rows, self.columns, self.depth = (Lane(f"%{name}", ty.int64) for name in EXTENTS)
 
     @property
     def parameters(self) -> list[Lane]:
         ptr, i64 = self.c.dtype, ty.int64
         names = {"a": ptr, "lda": i64, "b": ptr, "c": ptr, "ldc": i64}
         names |= {"next_a": ptr, "next_lda": i64, "next_b": ptr, "next_ldb": i64}
+        names |= dict.fromkeys(EXTENTS, i64)
         return [Lane(f"%{name}", dtype) for name, dtype in names.items()]
 
     def write(self, *prefetches: _Prefetch) -> None:
-        r, rows = self.r, self.block.rows
-        whole, panels = self.m // rows, self.n // self.block.width
+        r, block = self.r, self.block
+        panels, blocks = self.n // block.width, -(-self.m // block.rows)
 
         def panel(j: Lane) -> None:
-            def block(i: Lane) -> None:
-                self._rows(r.times(i, rows), rows, j)
-                number = r.b.add(r.times(j, whole), i)
+            column, start = r.times(j, block.width), r.times(j, self.k * block.width)
+            excess = self._excess(block, start)
+
+            def rows(i: Lane) -> None:
+                def compute() -> None:
+                    self._rows(block, i, column, start, excess)
+
+                if self.live.rows:
+                    r.when(r.b.lt(i, self.rows), compute)
+                else:
+                    compute()
+                number = r.b.add(r.times(j, blocks), self._quotient(i, block.rows))
                 for prefetch in prefetches:
-                    prefetch.write(number, panels * whole)
+                    prefetch.write(number, panels * blocks)
 
-            r.loop(whole, 1, block)
-            if self.m % rows:
-                self._rows(r.index(whole * rows), self.m % rows, j)
+            r.loop(self.m, block.rows, rows)
 
-        r.loop(panels, 1, panel)
+        if not self.live.columns:
+            r.loop(panels, 1, panel)
+            return
+        # A panel is whole if its last vector is there in part.
+        whole = r.b.add(self.columns, r.index(block.lanes - 1))
+        whole = self._quotient(whole, block.width)
+        r.count(r.index(0), whole, 1, panel)
+        if block.vectors > 1:
+            self._last_panel(whole)
 
-    def _rows(self, i: Lane, rows: int, j: Lane) -> None:
-        """All of k for some rows of C and one panel."""
+    def _last_panel(self, number: Lane) -> None:
+        """The columns of a panel that is not all there, a vector at a time."""
+        r, width, lanes = self.r, self.block.width, self.block.lanes
+
+        def vector(column: Lane) -> None:
+            within = r.b.bit_and(column, r.index(width - 1))
+            start = r.b.add(r.times(number, self.k * width), r.times(within, self.product.k_group))
+            excess = self._excess(self.narrow, start)
+
+            def rows(i: Lane) -> None:
+                self._rows(self.narrow, i, column, start, excess)
+
+            if self.live.rows:
+                r.count(r.index(0), self.rows, self.narrow.rows, rows)
+            else:
+                r.loop(self.m, self.narrow.rows, rows)
+
+        r.count(r.times(number, width), self.columns, lanes, vector)
+
+    def _quotient(self, x: Lane, divisor: int) -> Lane:
+        if divisor & (divisor - 1):
+            return self.r.b.value(f"udiv {x.typed}, {divisor}", ty.int64, 1)
+        return self.r.b.shr(x, self.r.index(divisor.bit_length() - 1))
+
+    def _row_numbers(self, i: Lane, rows: int) -> list[Lane]:
+        """The rows of a block; beyond the last row it is repeated, with the same result."""
         r, b = self.r, self.r.b
-        corner = r.at(self.c, b.mul(i, self.ldc), r.times(j, self.block.width))
-        c = [r.at(corner, b.mul(r.index(row), self.ldc)) for row in range(rows)]
-        c = [r.at(row, v * self.block.lanes) for row in c for v in range(self.block.vectors)]
-        a = r.at(self.a, b.mul(i, self.lda))
-        a = [r.at(a, b.mul(r.index(row), self.lda)) for row in range(rows)]
-        panel = r.at(self.b, r.times(j, self.k * self.block.width))
-        group = self.product.k_group
-        step = min(self.k, UNROLL * group)
+        numbers = [b.add(i, r.index(row)) if row else i for row in range(rows)]
+        if not self.live.rows and self.m % rows == 0:
+            return numbers
+        last = b.sub(self.rows, r.index(1)) if self.live.rows else r.index(self.m - 1)
+        return [numbers[0], *(b.minimum(number, last) for number in numbers[1:])]
 
-        def steps(k: Lane, *acc: Lane) -> list[Lane]:
-            ahead = r.at(panel, r.times(k, self.block.width))
-            for u in range(0, step, group):
-                here = [r.at(row, k, u) for row in a]
-                acc = self._step(here, r.at(ahead, u * self.block.width), acc)
-            return acc
+    def _excess(self, block: Block, start: Lane) -> list[Lane]:
+        """What the bias of A adds to the sums of each column of C."""
+        r, bias, operand = self.r, self.product.bias, self.product.operand
+        if not bias:
+            return []
+        x = r.b.const(bias, operand, block.lanes * self.product.k_group)
+        zero = r.b.const(0, self.c.dtype.element_ty, block.lanes)
 
-        sums = r.loop(self.k, step, steps, [r.load(ptr, self.block.lanes) for ptr in c])
+        def group(panel: Lane, k: tuple[Lane, int], acc: Sequence[Lane]) -> list[Lane]:
+            pairs = zip(acc, self._vectors(block, panel), strict=True)
+            return [self.product.emit(r.b, c, x, y) for c, y in pairs]
+
+        return self._over_depth(r.at(self.b, start), group, [zero] * block.vectors)
+
+    def _rows(
+        self, block: Block, i: Lane, column: Lane, start: Lane, excess: Sequence[Lane]
+    ) -> None:
+        """All of k for some rows of C from `column` on; `start` is where those of B begin."""
+        r, b = self.r, self.r.b
+        numbers = self._row_numbers(i, block.rows)
+        c = [r.at(self.c, b.mul(number, self.ldc), column) for number in numbers]
+        c = [r.at(row, v * block.lanes) for row in c for v in range(block.vectors)]
+        a = [r.at(self.a, b.mul(number, self.lda)) for number in numbers]
+
+        def group(panel: Lane, k: tuple[Lane, int], acc: Sequence[Lane]) -> list[Lane]:
+            return self._step(block, [r.at(row, *k) for row in a], panel, acc)
+
+        sums = [r.load(ptr, block.lanes) for ptr in c]
+        for v, extra in enumerate(excess):
+            sums[v :: block.vectors] = [b.sub(x, extra) for x in sums[v :: block.vectors]]
+        sums = self._over_depth(r.at(self.b, start), group, sums)
         for value, ptr in zip(sums, c, strict=True):
             r.store(value, ptr)
 
-    def _step(self, a: list[Lane], panel: Lane, acc: list[Lane]) -> list[Lane]:
+    def _over_depth(
+        self, panel: Lane, take: Callable[..., list[Lane]], sums: Sequence[Lane]
+    ) -> Sequence[Lane]:
+        """`sums` after each group of k: `take(rows of the panel, k, sums)`."""
+        r, group = self.r, self.product.k_group
+        step = min(self.k, UNROLL * group)
+
+        def steps(size: int) -> Callable[..., list[Lane]]:
+            def body(k: Lane, *acc: Lane) -> list[Lane]:
+                ahead = r.at(panel, r.times(k, self.block.width))
+                for u in range(0, size, group):
+                    acc = take(r.at(ahead, u * self.block.width), (k, u), acc)
+                return acc
+
+            return body
+
+        if not self.live.depth:
+            return r.loop(self.k, step, steps(step), sums)
+        most = r.b.bit_and(self.depth, r.index(-step))
+        sums = r.count(r.index(0), most, step, steps(step), sums)
+        return r.count(most, self.depth, group, steps(group), sums) if step > group else sums
+
+    def _vectors(self, block: Block, panel: Lane) -> list[Lane]:
+        """A group of rows of B."""
+        r, wide = self.r, block.lanes * self.product.k_group
+        align = wide * self.product.operand.bytes
+        return [r.load(r.at(panel, v * wide), wide, align) for v in range(block.vectors)]
+
+    def _step(self, block: Block, a: list[Lane], panel: Lane, acc: Sequence[Lane]) -> list[Lane]:
         """Add the products of one group of k; `a` points to the elements of each row."""
-        r, product, wide = self.r, self.product, self.block.lanes * self.product.k_group
-        align = wide * product.operand.bytes
-        y = [r.load(r.at(panel, v * wide), wide, align) for v in range(self.block.vectors)]
-        out = []
+        r, product = self.r, self.product
+        y, out = self._vectors(block, panel), []
         for row, ptr in enumerate(a):
             x = self._broadcast(ptr)
-            for v in range(self.block.vectors):
-                out.append(product.emit(r.b, acc[row * self.block.vectors + v], x, y[v]))
+            for v in range(block.vectors):
+                out.append(product.emit(r.b, acc[row * block.vectors + v], x, y[v]))
         return out
 
     def _broadcast(self, ptr: Lane) -> Lane:
         """A group of elements of A, in every lane."""
         r, operand, group = self.r, self.product.operand, self.product.k_group
+        lanes = self.block.lanes
         if group == 1:
-            return r.b.splat(r.load(ptr), self.block.lanes)
-        pair = r.b.splat(r.load(ptr, dtype=ty.int32), self.block.lanes)
-        wide = self.block.lanes * group
-        return r.b.value(f"bitcast {pair.typed} to {llvm_type(operand, wide)}", operand, wide)
+            return r.b.splat(r.load(ptr), lanes)
+        pair = r.b.splat(r.load(ptr, dtype=ty.int32), lanes)
+        return r.b.value(
+            f"bitcast {pair.typed} to {llvm_type(operand, lanes * group)}", operand, lanes * group
+        )

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from tilewright.codegen.lanes import Lane, llvm_type
+from tilewright.codegen.literals import suffix
 from tilewright.codegen.llvm import Machine
 from tilewright.ir import types as ty
 from tilewright.ir.types import DType, pointer_to
 from tilewright.targets.cpu.gemm import Panel
 from tilewright.targets.cpu.routine import Function, Routine
 
-# Arguments: where to, 64-byte aligned; where from; elements between rows of the source.
+# Arguments: where to, 64-byte aligned; where from; elements between rows of the source; with
+# `live`, how many rows (a multiple of the panel's group) and columns of the tile there are.
 _OUT, _SOURCE, _STRIDE = "%out", "%source", Lane("%ld", ty.int64)
+_DEPTH, _COLUMNS = Lane("%depth", ty.int64), Lane("%columns", ty.int64)
 
 
 def pack_rows_function(
-    k: int, n: int, source: DType, operand: DType, panel: Panel, machine: Machine
-) -> Function:
+    k: int, n: int, source: DType, operand: DType, panel: Panel, machine: Machine,
+    *, live: bool = False,
+) -> Function:  # fmt: skip
     """`void (ptr out, ptr source, i64 ld)`: a row-major k x n tile into panels of `operand`."""
     r = Routine(machine)
     width, group = panel.width, panel.k_group
@@ -23,31 +27,48 @@ def pack_rows_function(
     lanes = min(width, machine.vector_bytes // operand.bytes)
     step = min(width, 8 * lanes)
 
+    def piece(here: Lane, there: Lane, left: Lane | None = None) -> None:
+        """Some columns of a group of rows."""
+        rows = [r.at(here, r.times(_STRIDE, row) if row else 0) for row in range(group)]
+        parts = [_converted(r, _load(r, row, lanes, left), operand, panel) for row in rows]
+        for h, x in enumerate(_interleave(r, parts)):
+            r.store(x, r.at(there, h * lanes), lanes * operand.bytes)
+
     def rows(i: Lane) -> None:
+        row = r.at(start, r.b.mul(i, _STRIDE))
+
         def panels(j: Lane) -> None:
             def columns(c: Lane) -> None:
-                here = r.at(start, r.b.mul(i, _STRIDE), r.times(j, width), c)
+                here = r.at(row, r.times(j, width), c)
                 there = r.at(out, r.times(j, k * width), r.times(i, width), r.times(c, group))
                 for u in range(0, step, lanes):
-                    parts = [
-                        r.load(r.at(here, r.times(_STRIDE, row) if row else 0, u), lanes)
-                        for row in range(group)
-                    ]
-                    parts = [r.b.cast(x, operand) for x in parts]
-                    for h, x in enumerate(_interleave(r, parts)):
-                        r.store(x, r.at(there, u * group + h * lanes), lanes * operand.bytes)
+                    piece(r.at(here, u), r.at(there, u * group))
 
             r.loop(width, step, columns)
 
-        r.loop(n // width, 1, panels)
+        def rest(c: Lane) -> None:
+            within = r.b.bit_and(c, r.index(width - 1))
+            there = r.at(out, r.times(r.b.sub(c, within), k), r.times(i, width))
+            piece(r.at(row, c), r.at(there, r.times(within, group)), r.b.sub(_COLUMNS, c))
 
-    r.loop(k, group, rows)
-    return _finish(r, "rows", k, n, source, operand, panel)
+        if not live:
+            r.loop(n // width, 1, panels)
+            return
+        whole = r.b.shr(_COLUMNS, r.index(width.bit_length() - 1))
+        r.count(r.index(0), whole, 1, panels)
+        r.count(r.times(whole, width), _COLUMNS, lanes, rest)
+
+    if live:
+        r.count(r.index(0), _DEPTH, group, rows)
+    else:
+        r.loop(k, group, rows)
+    return _finish(r, "rows", k, n, source, operand, panel, live)
 
 
 def pack_transposed_function(
-    k: int, n: int, source: DType, operand: DType, panel: Panel, machine: Machine
-) -> Function:
+    k: int, n: int, source: DType, operand: DType, panel: Panel, machine: Machine,
+    *, live: bool = False,
+) -> Function:  # fmt: skip
     """As `pack_rows_function`, for a source that is the row-major n x k transpose of the tile."""
     r = Routine(machine)
     width, group = panel.width, panel.k_group
@@ -55,56 +76,110 @@ def pack_transposed_function(
     # A group of k's of one column moves as one element.
     bits = group * operand.bits
     unit = {8: ty.int8, 16: ty.int16, 32: ty.int32, 64: ty.int64}[bits]
-    side = min(width, k // group, machine.vector_bytes // (bits // 8), 16)
+    side = transposed_side(k, panel, operand, machine)
+    last = r.b.sub(_COLUMNS, r.index(1)) if live else None
 
-    def columns(j: Lane) -> None:
-        def within(c: Lane) -> None:
-            def rows(i: Lane) -> None:
-                column = r.b.add(r.times(j, width), c)
-                here = r.at(start, r.b.mul(column, _STRIDE), i)
-                there = r.at(out, r.times(j, k * width), r.times(i, width), r.times(c, group))
-                square = []
-                for u in range(side):
-                    ptr = r.at(here, r.times(_STRIDE, u) if u else 0)
-                    square.append(_as_units(r, r.b.cast(r.load(ptr, side * group), operand), unit))
-                for u, x in enumerate(_transpose(r, square)):
-                    r.store(x, r.at(there, u * width * group), side * bits // 8)
+    def square(column: Lane, i: Lane, there: Lane) -> None:
+        parts = []
+        for u in range(side):
+            number = r.b.add(column, r.index(u)) if u else column
+            number = r.b.minimum(number, last) if live and u else number
+            ptr = r.at(start, r.b.mul(number, _STRIDE), i)
+            x = _load(r, ptr, side * group, r.b.sub(_DEPTH, i) if live else None)
+            parts.append(_as_units(r, _converted(r, x, operand, panel), unit))
+        for u, x in enumerate(_transpose(r, parts)):
+            r.store(x, r.at(there, u * width * group), side * bits // 8)
 
+    def columns(column: Lane) -> None:
+        within = r.b.bit_and(column, r.index(width - 1))
+        panel_start = r.times(r.b.sub(column, within), k)
+
+        def rows(i: Lane) -> None:
+            there = r.at(out, panel_start, r.times(i, width), r.times(within, group))
+            square(column, i, there)
+
+        if live:
+            r.count(r.index(0), _DEPTH, side * group, rows)
+        else:
             r.loop(k, side * group, rows)
 
-        r.loop(width, side, within)
+    if live:
+        r.count(r.index(0), _COLUMNS, side, columns)
+    else:
+        r.loop(n, side, columns)
+    return _finish(r, "transposed", k, n, source, operand, panel, live)
 
-    r.loop(n // width, 1, columns)
-    return _finish(r, "transposed", k, n, source, operand, panel)
+
+def transposed_side(k: int, panel: Panel, operand: DType, machine: Machine) -> int:
+    """How many groups of rows, and columns, are transposed at a time."""
+    unit_bytes = panel.k_group * operand.bytes
+    return min(panel.width, k // panel.k_group, machine.vector_bytes // unit_bytes, 16)
+
+
+def cheap_masks(dtype: DType, machine: Machine) -> bool:
+    """Whether a part of a vector can be read as fast as all of it."""
+    if machine.arch != "x86_64":
+        return False
+    return machine.vector_bytes == 64 or (machine.vector_bytes == 32 and dtype.bytes >= 4)
+
+
+def _load(r: Routine, ptr: Lane, width: int, left: Lane | None) -> Lane:
+    """The first `left` of some elements, zeros for the rest; all of them if it is not told."""
+    dtype = ptr.dtype.element_ty
+    if left is None:
+        return r.load(ptr, width)
+    if width == 1:
+        return r.load(ptr)
+    number = {1: ty.int8, 2: ty.int16, 4: ty.int32, 8: ty.int64}[dtype.bytes]
+    mask = r.b.lt(r.b.iota(number, width), r.b.cast(r.b.minimum(left, r.index(width)), number))
+    zero = r.b.const(0, dtype, width)
+    name = f"llvm.masked.load.{suffix(dtype, width)}.p0"
+    r.b.require(f"declare {zero.type} @{name}(ptr, {mask.type}, {zero.type})")
+    text = (
+        f"call {zero.type} @{name}(ptr align {dtype.bytes} {ptr.text}, {mask.typed}, {zero.typed})"
+    )
+    return r.b.value(text, dtype, width)
+
+
+def _converted(r: Routine, x: Lane, operand: DType, panel: Panel) -> Lane:
+    x = r.b.cast(x, operand)
+    return r.b.add(x, r.b.const(panel.bias, operand, x.width)) if panel.bias else x
 
 
 def pack_a_function(
-    m: int, k: int, source: DType, operand: DType, machine: Machine, *, transposed: bool = False
-) -> Function:
+    m: int, k: int, source: DType, operand: DType, machine: Machine,
+    *, transposed: bool = False, live: bool = False, bias: int = 0,
+) -> Function:  # fmt: skip
     """`void (ptr out, ptr source, i64 ld)`: an m x k tile to row-major `operand`, rows k apart.
 
     The source is row-major too, or with `transposed` the k x m transpose.
     """
     pack = pack_transposed_function if transposed else pack_rows_function
-    return pack(m, k, source, operand, Panel(k), machine)
+    return pack(m, k, source, operand, Panel(k, bias=bias), machine, live=live)
 
 
 def _finish(
-    r: Routine, kind: str, k: int, n: int, source: DType, operand: DType, panel: Panel
+    r: Routine, kind: str, k: int, n: int, source: DType, operand: DType, panel: Panel, live: bool
 ) -> Function:
     shape = f"{k}x{n}_{panel.width}x{panel.k_group}"
     pointer = pointer_to(operand)
     parameters = [Lane(_OUT, pointer), Lane(_SOURCE, pointer), _STRIDE]
-    return r.finish(f"tw_pack_{kind}_{shape}_{source.short}_{operand.short}", parameters)
+    parameters += [_DEPTH, _COLUMNS] if live else []
+    name = f"tw_pack_{kind}_{shape}_{source.short}_{operand.short}"
+    name += "_biased" * bool(panel.bias) + "_live" * live
+    return r.finish(name, parameters)
 
 
 def _interleave(r: Routine, parts: list[Lane]) -> list[Lane]:
     """Vectors whose concatenation has the lanes of each part in turn."""
     if len(parts) == 1:
         return parts
-    x, y = parts
-    order = [lane for i in range(x.width) for lane in (i, x.width + i)]
-    return [_shuffle(r, x, y, order[: x.width]), _shuffle(r, x, y, order[x.width :])]
+    half = len(parts) // 2
+    evens, odds = _interleave(r, parts[::2]), _interleave(r, parts[1::2])
+    width = parts[0].width
+    order = [lane for i in range(width) for lane in (i, width + i)]
+    orders = (order[:width], order[width:])
+    return [_shuffle(r, evens[h], odds[h], o) for h in range(half) for o in orders]
 
 
 def _shuffle(r: Routine, x: Lane, y: Lane, order: list[int]) -> Lane:

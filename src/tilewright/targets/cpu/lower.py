@@ -15,6 +15,7 @@ from tilewright.targets.cpu.atomics import atomic
 from tilewright.targets.cpu.clip import fill_tail
 from tilewright.targets.cpu.counters import WORDS, Counters
 from tilewright.targets.cpu.evaluate import Buffer, Evaluator, OpLanes
+from tilewright.targets.cpu.extents import Extents
 from tilewright.targets.cpu.forms import Uniform
 from tilewright.targets.cpu.loops import Loop
 from tilewright.targets.cpu.memory import ARGUMENTS, Memory
@@ -53,6 +54,7 @@ class Lowering:
     memory: Memory
     nests: NestWriter
     plan: Plan
+    extents: Extents
     scratch: Scratch = field(default_factory=Scratch)
     places: dict[str, int] = field(default_factory=dict)  # by buffer: its offset
     imports: dict[str, str] = field(default_factory=dict)  # functions and how they are declared
@@ -239,7 +241,7 @@ def lower(
         memory.counters = Counters(e, memory)
     e.load = memory.load
     nests = NestWriter(e, memory, machine.vector_bytes)
-    lowering = Lowering(kernel, machine, e, memory, nests, plan)
+    lowering = Lowering(kernel, machine, e, memory, nests, plan, Extents(plan))
     bind_params(lowering)
     loop = Loop(w, "%begin", "%end", "1")
     loop.open(counter="%pid")

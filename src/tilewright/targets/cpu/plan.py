@@ -6,11 +6,14 @@ Tile values are recomputed where they are read, inside the loops of their reader
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
+
 from tilewright.ir import types as t
 from tilewright.ir.inst import Block, Inst, Kernel, Value
 from tilewright.ir.types import Type
 from tilewright.passes.affine import Affine
-from tilewright.passes.facts import root_params, strides
+from tilewright.passes.facts import Strides, root_params, strides, strides_inside
 from tilewright.targets.cpu.follow import follow
 
 # Cheap to recompute: the index arithmetic that SIMD units do in a cycle.
@@ -97,6 +100,11 @@ class Plan:
             self.wave(inst)
         for inst in reversed(insts):
             self.decide(inst)
+
+    @cached_property
+    def strides_inside(self) -> Callable[[Value], Strides]:
+        """As `strides`, of the elements whose indices do not wrap around."""
+        return strides_inside(self.kernel)
 
     # --- what is known of each value
 

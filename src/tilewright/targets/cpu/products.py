@@ -8,15 +8,16 @@ from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst
 from tilewright.targets.cpu.evaluate import Evaluator
-from tilewright.targets.cpu.forms import Form, Index
-from tilewright.targets.cpu.gemm import Gemm, gemm_function
+from tilewright.targets.cpu.extents import extent_of
+from tilewright.targets.cpu.forms import Form, Index, Uniform
+from tilewright.targets.cpu.gemm import Gemm, Live, gemm_function
 
 if TYPE_CHECKING:
     from tilewright.targets.cpu.lower import Lowering
     from tilewright.targets.cpu.schedule import Anchor
 
 
-def microkernel(x: Lowering, inst: Inst) -> Gemm:
+def microkernel(x: Lowering, inst: Inst, live: Live) -> Gemm:
     """The function that multiplies tiles of these shapes."""
     a, b, acc = (v.type for v in inst.operands)
     operand = a.dtype if a.dtype is b.dtype else t.float32
@@ -30,6 +31,7 @@ def microkernel(x: Lowering, inst: Inst) -> Gemm:
         x.machine,
         a_direct=True,
         native_bf16=True,
+        live=live,
     )
 
 
@@ -42,7 +44,9 @@ class Packed:
     """Where the packed operands of a product lie, and how elements get there."""
 
     def __init__(self, x: Lowering, inst: Inst):
-        self.gemm = microkernel(x, inst)
+        self.rows, self.columns, self.depth = extents_of(x, inst)
+        extents = (self.rows, self.columns, self.depth)
+        self.gemm = microkernel(x, inst, Live(*(n.lane.known is None for n in extents)))
         self.batch = inst.operands[0].type.shape[:-2]
         count = self.batch[0] if self.batch else 1
         g = self.gemm
@@ -56,20 +60,22 @@ class Packed:
         )
         self.guessed = [False, False]
 
+    def side(self, number: int) -> tuple[Uniform, Uniform]:
+        """How much of an operand is needed, rows and columns."""
+        return (self.depth, self.columns) if number else (self.rows, self.depth)
+
     def pack_a(self, e: Evaluator, at: tuple[Index, ...], form: Form) -> None:
         """One chunk of the left operand, row-major."""
         g = self.gemm
-        self.put(e, self.a, at, form, (g.m * g.k, g.k, 1))
-
-    def put(
-        self, e: Evaluator, base: str, at: tuple[Index, ...], form: Form, steps: tuple[int, ...]
-    ) -> None:
-        steps = steps[-len(at) :]
+        steps = (g.m * g.k, g.k, 1)[-len(at) :]
         offset, step = e.const(0), 0
         for i, stride in zip(at, steps, strict=True):
             offset = plus(e, offset, times(e, i.base, stride))
             step = stride if i.vector else step
-        self.write(e, base, offset, self.lanes(e, form), step)
+        lane = self.lanes(e, form)
+        if g.bias:
+            lane = e.b.add(lane, e.b.const(g.bias, g.operand, lane.width))
+        self.write(e, self.a, offset, lane, step)
 
     def lanes(self, e: Evaluator, form: Form) -> Lane:
         """A chunk in the dtype that is multiplied."""
@@ -134,6 +140,13 @@ class Packed:
             e.write_memory(address, e.b.extract(lane, i))
 
 
+def extents_of(x: Lowering, inst: Inst) -> list[Uniform]:
+    """How many rows, columns and steps of a product are needed."""
+    sizes = [*inst.result.type.shape[-2:], inst.operands[0].type.shape[-1]]
+    found = x.extents.of(inst)
+    return [extent_of(x.e, extent, n) for extent, n in zip(found, sizes, strict=True)]
+
+
 def times(e: Evaluator, x: Lane, factor: int) -> Lane:
     if x.known is not None:
         return e.const(x.known * factor)
@@ -168,13 +181,17 @@ def write_dot(x: Lowering, inst: Inst) -> None:
     out = x.e.buffers[inst.result]
     count = place.batch[0] if place.batch else 1
     ahead = [next_tile(x, place, side) for side in range(2)]
+    group, depth = g.panel.k_group, place.depth.lane
+    if depth.known is None and group > 1:  # an operand with a part of a group has zeros there
+        depth = x.e.b.bit_and(x.e.b.add(depth, x.e.const(group - 1)), x.e.const(-group))
     for i in range(count):
         a = part(x, place.a_now, i * place.a_bytes)
         b = part(x, place.b, i * place.b_bytes)
         c = part(x, out.name, i * g.m * g.n * out.type.dtype.bytes)
         w.write(
             f"call void @{g.name}(ptr {a}, i64 {place.lda}, ptr {b}, ptr {c}, i64 {g.n}, "
-            f"{ahead[0]}, {ahead[1]})"
+            f"{ahead[0]}, {ahead[1]}, {place.rows.lane.typed}, {place.columns.lane.typed}, "
+            f"{depth.typed})"
         )
 
 

@@ -99,6 +99,37 @@ class Routine:
         self.label(f"end{number}")
         return after
 
+    def count(
+        self,
+        start: Lane,
+        stop: Lane,
+        step: int,
+        body: Callable[..., Sequence[Lane] | None],
+        carried: Sequence[Lane] = (),
+    ) -> Sequence[Lane]:
+        """`carried = body(i, *carried)` for i = start, start + step, ... below `stop`, if any."""
+        number, entry = next(self.numbers), self.here
+        index = Lane(f"%i{number}", ty.int64)
+        held = [Lane(self.fresh(), x.dtype, x.width) for x in carried]
+        self.write(f"br label %head{number}")
+        self.label(f"head{number}")
+        top = len(self.lines)
+        inside = self.b.lt(index, stop)
+        self.write(f"br {inside.typed}, label %loop{number}, label %end{number}")
+        self.label(f"loop{number}")
+        after = body(index, *held) or ()
+        following = self.b.add(index, self.index(step))
+        latch = self.here
+        self.write(f"br label %head{number}")
+        self.lines[top:top] = [
+            f"  {x.text} = phi {x.type} [ {first.text}, %{entry} ], [ {last.text}, %{latch} ]"
+            for x, first, last in zip(
+                [index, *held], [start, *carried], [following, *after], strict=True
+            )
+        ]
+        self.label(f"end{number}")
+        return held
+
     def when(self, condition: Lane, body: Callable[[], object]) -> None:
         """`body()` if the condition holds."""
         number = next(self.numbers)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING
 
 from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Value
+from tilewright.passes.affine import wrapped
 from tilewright.targets.cpu.bounds import span
+from tilewright.targets.cpu.evaluate import Evaluator
+from tilewright.targets.cpu.extents import source_dim
+from tilewright.targets.cpu.forms import Index, Uniform
 from tilewright.targets.cpu.gemm_pack import (
+    cheap_masks,
     pack_a_function,
     pack_rows_function,
     pack_transposed_function,
@@ -52,70 +59,119 @@ def find_source(plan: Plan, value: Value) -> Source | None:
     if len(plan.users[value]) != 1 or value.type.dtype is t.int1:
         return None
     source = Source(inst, transposed)
-    if not plan.affine.is_affine(source.pointer):
+    if not plan.affine.is_affine(source.pointer, unless_wrapped=True):
         return None
     if source.mask is not None and not plan.affine.is_convex(source.mask):
         return None
-    steps = plan.strides(source.pointer)
-    size = value.type.dtype.bytes
-    if steps[1] == size:
-        return source
-    return Source(inst, transposed) if steps[0] == size else None
+    steps = plan.strides_inside(source.pointer)
+    return source if value.type.dtype.bytes in steps else None
 
 
 class Corners:
-    """The addresses and masks at the corners of a tile in memory."""
+    """The addresses and masks at the corners of the part of a tile in memory that is needed."""
 
-    def __init__(self, x: Lowering, source: Source):
-        self.x = x
+    def __init__(self, x: Lowering, source: Source, live: tuple[Uniform, Uniform]):
+        self.x, self.e, self.b = x, x.e, x.e.b
         self.source = source
-        rows, columns = source.pointer.type.shape
-        ends = [(i, j) for i in sorted({0, rows - 1}) for j in sorted({0, columns - 1})]
-        self.places = [self.address(i, j) for i, j in ends]
-        self.masks = [self.mask(i, j) for i, j in ends]
+        self.shape = source.pointer.type.shape
+        self.live = live  # rows and columns as the tile lies in memory
+        self.ends = [self.first_and_last(n) for n in live]
 
-    def at(self, value: Value, i: int, j: int) -> Lane:
-        index = (self.x.e.scalar_index(i), self.x.e.scalar_index(j))
-        return self.x.e.lanes_of(self.x.e.eval(value, index))
+    def first_and_last(self, size: Uniform) -> list[Index]:
+        if size.lane.known is not None:
+            return [self.e.scalar_index(i) for i in sorted({0, size.lane.known - 1})]
+        with self.x.e.w.outside(size.depth):
+            last = self.b.maximum(self.b.sub(size.lane, self.e.const(1)), self.e.const(0))
+        return [self.e.scalar_index(0), Index(last, size.depth)]
 
-    def address(self, i: int, j: int) -> Lane:
-        return self.x.e.b.bitcast(self.at(self.source.pointer, i, j), t.uint64)
+    def at(self, value: Value, index: tuple[Index, ...]) -> Lane:
+        return self.e.lanes_of(self.e.eval(value, index))
 
-    def mask(self, i: int, j: int) -> Lane | None:
-        mask = self.source.mask
-        return None if mask is None else self.at(mask, i, j)
+    def address(self, index: tuple[Index, ...]) -> Lane:
+        return self.b.bitcast(self.at(self.source.pointer, index), t.uint64)
 
     def all_inside(self) -> Lane:
-        """Whether every element is on and lies in its argument."""
-        e, b = self.x.e, self.x.e.b
-        tests = [m for m in self.masks if m is not None and m.text != "true"]
-        param = self.x.memory.param(self.source.load)
-        if self.x.memory.bounds and param is not None:
-            size = self.source.pointer.type.dtype.element_ty.bytes
-            ends = span(self.x.memory, self.x.memory.extent(param), size)
-            first, last = (b.bitcast(x, t.uint64) for x in ends)
-            for place in self.places:
-                tests += [b.ge(place, first), b.le(place, last)]
-        out = e.true.lane
+        """Whether every needed element is on, in its argument and where the stride puts it, and
+        every other one of the tile is masked off or in its argument."""
+        tests: list[Lane] = []
+        for index in product(*self.ends):
+            tests += self.straight(self.source.pointer, index)
+            if self.source.mask is not None:
+                tests.append(self.at(self.source.mask, index))
+            tests += self.in_argument(index)
+        beyond = [
+            [*ends, self.e.scalar_index(n - 1)] if live.lane.known is None else ends
+            for ends, live, n in zip(self.ends, self.live, self.shape, strict=True)
+        ]
+        needed = set(product(*self.ends))
+        tests += [self.harmless(i) for i in product(*beyond) if i not in needed]
+        return self.both(test for test in tests if test.text != "true")
+
+    def both(self, tests: Iterable[Lane]) -> Lane:
+        out = self.e.true.lane
         for test in tests:
-            out = test if out.text == "true" else b.bit_and(out, test)
+            out = test if out.text == "true" else self.b.bit_and(out, test)
         return out
+
+    def in_argument(self, index: tuple[Index, ...]) -> list[Lane]:
+        param = self.x.memory.param(self.source.load)
+        if not self.x.memory.bounds or param is None:
+            return []
+        size = self.source.pointer.type.dtype.element_ty.bytes
+        ends = span(self.x.memory, self.x.memory.extent(param), size)
+        first, last = (self.b.bitcast(x, t.uint64) for x in ends)
+        place = self.address(index)
+        return [self.b.ge(place, first), self.b.le(place, last)]
+
+    def harmless(self, index: tuple[Index, ...]) -> Lane:
+        """Whether a load that need not happen would do no harm, so that it need not be told."""
+        inside = self.both(self.in_argument(index))
+        if self.source.mask is None or inside.text == "true":
+            return inside
+        return self.b.bit_or(self.b.bit_not(self.at(self.source.mask, index)), inside)
+
+    def straight(self, value: Value, index: tuple[Index, ...]) -> list[Lane]:
+        """Tests that no index is wrapped around or clamped here."""
+        inst = value.inst
+        if inst is None or not value.type.shape or inst.op.name == "load":
+            return []
+        inner, index = wrapped(inst), operand_index(self.e, inst, index)
+        if inner is None or self.x.plan.affine.is_affine(value):
+            return [t for x in inst.operands for t in self.straight(x, index)]
+        if inst.op.name == "select":
+            test = self.at(inst.operands[0], index)
+        else:
+            test = self.b.eq(self.at(value, index), self.at(inner, index))
+        return [test, *self.straight(inner, index)]
 
     def step(self, axis: int) -> Lane:
         """Bytes between neighbours along a dimension of the loaded tile."""
-        if self.source.pointer.type.shape[axis] == 1:
-            return self.x.e.const(0)
-        b = self.x.e.b
-        away = self.address(1, 0) if axis == 0 else self.address(0, 1)
-        return b.bitcast(b.sub(away, self.places[0]), t.int64)
+        if self.shape[axis] == 1:
+            return self.e.const(0)
+        index = [self.e.scalar_index(0)] * 2
+        start = self.address(tuple(index))
+        index[axis] = self.e.scalar_index(1)
+        return self.b.bitcast(self.b.sub(self.address(tuple(index)), start), t.int64)
+
+
+def operand_index(e: Evaluator, inst: Inst, index: tuple[Index, ...]) -> tuple[Index, ...]:
+    """Where the operands of an operation of indices are read for one of its elements."""
+    shape = inst.operands[0].type.shape if inst.operands else ()
+    if inst.op.name not in ("permute", "broadcast", "reshape"):
+        return index
+    out = [e.scalar_index(0)] * len(shape)
+    for dim, place in enumerate(index):
+        below = source_dim(inst, dim)
+        if below is not None:
+            out[below] = place
+    return tuple(out)
 
 
 def write_pack(x: Lowering, anchor: Anchor, place: Packed) -> None:
     """Pack an operand: at once from memory if the whole tile is there, else element by element."""
     e, w = x.e, x.e.w
-    source = anchor.source
-    corners = Corners(x, source)
-    inside = corners.all_inside()
+    corners = Corners(x, anchor.source, live_part(place, anchor))
+    inside = x.e.b.bit_and(corners.all_inside(), is_aligned(x, anchor, place))
     direct, general, join = w.new_label("direct"), w.new_label("general"), w.new_label("join")
     w.open(direct)
     base, stride = read_direct(x, anchor, place, corners)
@@ -144,28 +200,64 @@ def write_pack(x: Lowering, anchor: Anchor, place: Packed) -> None:
 def read_direct(x: Lowering, anchor: Anchor, place: Packed, corners: Corners) -> tuple[Lane, Lane]:
     """Use the tile where it lies, or pack it by a routine; gives its address and row step."""
     e, b, w, g = x.e, x.e.b, x.e.w, place.gemm
-    source = anchor.source
-    dtype = source.pointer.type.dtype.element_ty
-    steps = x.plan.strides(source.pointer)
-    along_rows = steps[1] == dtype.bytes
-    lead_bytes = corners.step(0 if along_rows else 1)
+    dtype = anchor.source.pointer.type.dtype.element_ty
+    lead_bytes = corners.step(0 if along_rows(x, anchor.source) else 1)
     lead = b.value(f"sdiv exact {lead_bytes.typed}, {dtype.bytes}", t.int64, 1)
-    first = b.bitcast(corners.places[0], t.pointer_to(dtype))
-    flipped = along_rows == source.transposed  # whether the operand's columns are contiguous
+    start = tuple(ends[0] for ends in corners.ends)
+    first = b.bitcast(corners.address(start), t.pointer_to(dtype))
+    flipped = is_flipped(x, anchor.source)
     note_next(x, place, anchor.side, first, lead)
-    if anchor.side == 0 and not flipped and dtype is g.operand:
+    if anchor.side == 0 and not flipped and dtype is g.operand and not g.bias:
         return first, lead
+    rows, columns = place.side(anchor.side)
+    live = rows.lane.known is None or columns.lane.known is None
     if anchor.side == 0:
-        routine = pack_a_function(g.m, g.k, dtype, g.operand, x.machine, transposed=flipped)
+        routine = pack_a_function(
+            g.m, g.k, dtype, g.operand, x.machine, transposed=flipped, live=live, bias=g.bias
+        )
         target = place.a
     else:
         make = pack_transposed_function if flipped else pack_rows_function
-        routine = make(g.k, g.n, dtype, g.operand, g.panel, x.machine)
+        routine = make(g.k, g.n, dtype, g.operand, g.panel, x.machine, live=live)
         target = place.b
     for text in (*routine.needs, routine.definition):
         w.declare(text)
-    w.write(f"call void @{routine.name}(ptr {target}, ptr {first.text}, i64 {lead.text})")
+    part = f", {rows.lane.typed}, {columns.lane.typed}" if live else ""
+    w.write(f"call void @{routine.name}(ptr {target}, ptr {first.text}, i64 {lead.text}{part})")
     return Lane(target, t.pointer_to(g.operand)), e.const(g.k)
+
+
+def along_rows(x: Lowering, source: Source) -> bool:
+    """Whether neighbours in memory are neighbours in a row of the loaded tile."""
+    return x.plan.strides_inside(source.pointer)[1] == source.pointer.type.dtype.element_ty.bytes
+
+
+def is_flipped(x: Lowering, source: Source) -> bool:
+    """Whether it is the columns of the operand that are contiguous in memory."""
+    return along_rows(x, source) == source.transposed
+
+
+def live_part(place: Packed, anchor: Anchor) -> tuple[Uniform, Uniform]:
+    """How many rows and columns of the loaded tile are needed."""
+    rows, columns = place.side(anchor.side)
+    return (columns, rows) if anchor.source.transposed else (rows, columns)
+
+
+def is_aligned(x: Lowering, anchor: Anchor, place: Packed) -> Lane:
+    """Whether what is needed of an operand is made of the pieces that the routines work on."""
+    g, b = place.gemm, x.e.b
+    depth, along = place.depth, place.side(anchor.side)[0 if is_flipped(x, anchor.source) else 1]
+    pieces: list[tuple[Uniform, int]] = [(depth, g.panel.k_group)]
+    dtype = anchor.source.pointer.type.dtype.element_ty
+    in_place = anchor.side == 0 and along is depth and dtype is g.operand and not g.bias
+    if not cheap_masks(dtype, x.machine) and not in_place:
+        pieces.append((along, x.machine.vector_bytes // min(dtype.bytes, g.operand.bytes)))
+    out = x.e.true.lane
+    for extent, size in pieces:
+        if extent.lane.known is None and size > 1:
+            rest = b.bit_and(extent.lane, x.e.const(size - 1))
+            out = b.bit_and(out, b.eq(rest, x.e.const(0)))
+    return out
 
 
 def note_next(x: Lowering, place: Packed, side: int, first: Lane, lead: Lane) -> None:
