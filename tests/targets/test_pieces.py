@@ -145,7 +145,7 @@ def test_tiles_with_rows(cols, group):
 
 def test_an_access_out_of_bounds_is_named():
     x, out = np.zeros(64, np.float32), np.zeros(64, np.float32)
-    with pytest.raises(OutOfBoundsError, match="x_ptr"):
+    with pytest.raises(OutOfBoundsError, match="outside row_ptr"):
         spread_kernel[(1,)](x, np.zeros(2, np.float32), x[:10], out, 65, 30, BLOCK=128)
 
 

@@ -16,8 +16,8 @@ from tilewright.ir.types import Type
 from tilewright.targets.cpu import progressions
 from tilewright.targets.cpu.forms import Form, Index, Prefix, Steps, Uniform, Vector
 from tilewright.targets.cpu.lane_memory import masked_load, masked_store
-from tilewright.targets.cpu.plan import is_reshuffle
 from tilewright.targets.cpu.pieces import QUOTIENTS, Cuts
+from tilewright.targets.cpu.plan import is_reshuffle
 from tilewright.targets.cpu.writer import Writer
 
 if TYPE_CHECKING:

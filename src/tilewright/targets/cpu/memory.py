@@ -327,7 +327,6 @@ class Memory:
         if mask.width == 1:
             pointer = b.bitcast(e.lanes_of(a.pointer), t.pointer_to(memory))
             return self.masked_scalar(pointer, mask, passing, memory)
-        kind = passing.type
         if contiguous:
             return masked_load(b, a.pointer.base, mask, passing, a.size)
         return gather(b, b.splat(e.lanes_of(a.pointer), mask.width), mask, passing, a.size)
