@@ -20,7 +20,15 @@ from tilewright.targets.cpu.bounds import (
 from tilewright.targets.cpu.counters import Counters
 from tilewright.targets.cpu.evaluate import Evaluator
 from tilewright.targets.cpu.forms import Form, Index, Prefix, Steps, Uniform, Vector
-from tilewright.targets.cpu.lane_memory import gather, masked_load, masked_store, scatter
+from tilewright.targets.cpu.lane_memory import (
+    gather,
+    is_spaced,
+    masked_load,
+    masked_store,
+    scatter,
+    spaced_load,
+    spaced_store,
+)
 
 ARGUMENTS = 6  # slots of the argument block before those of the parameters
 
@@ -311,6 +319,9 @@ class Memory:
         self.check_chunk(inst, index, a)
         if contiguous and a.unmasked:
             return e.load_memory(a.pointer.base, a.dtype, width)
+        if a.unmasked and self.is_spaced(a):
+            lane = spaced_load(b, a.pointer.base, a.pointer.stride, memory, width)
+            return b.ne(lane, b.const(0, memory, width)) if a.dtype is t.int1 else lane
         mask = b.splat(e.lanes_of(a.mask), width)
         passing = (
             b.splat(e.lanes_of(fill), width) if fill is not None else b.const(0, a.dtype, width)
@@ -365,7 +376,19 @@ class Memory:
             place = e.lanes_of(a.pointer) if width == 1 else a.pointer.base
             e.w.write(f"store {lane.typed}, ptr {place.text}, align {a.size}")
             return
+        if a.unmasked and self.is_spaced(a) and (a.pointer.stride < 0 or self.stores_parts(a.size)):
+            spaced_store(b, a.pointer.base, a.pointer.stride, lane)
+            return
         self.masked_store(a, lane, b.splat(e.lanes_of(a.mask), width), memory, contiguous)
+
+    def is_spaced(self, a: Access) -> bool:
+        """Whether an access of a whole chunk goes by vectors though it isn't contiguous."""
+        steps = isinstance(a.pointer, Steps) and isinstance(a.pointer.stride, int)
+        return steps and self.e.row.width > 1 and is_spaced(a.pointer.stride, a.size)
+
+    def stores_parts(self, size: int) -> bool:
+        """Whether the machine has masked stores of elements of a size."""
+        return ("avx512f" if size >= 4 else "avx512bw") in self.e.b.features
 
     def masked_store(
         self, a: Access, lane: Lane, mask: Lane, memory: DType, contiguous: bool
