@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from tilewright.codegen.erf_table import END, MIDDLES, POWERS, STEPS
 from tilewright.codegen.explog import exp
 from tilewright.codegen.lanes import Lanes
 from tilewright.codegen.literals import Lane
-from tilewright.codegen.recipe import at_most, copysign, elementary, horner, through_f64
+from tilewright.codegen.recipe import (
+    at_most,
+    copysign,
+    elementary,
+    horner,
+    rounding_shift,
+    through_f64,
+)
+from tilewright.codegen.tables import TABLE_LANES, in_full, look_up
+from tilewright.ir import types as ty
 
 # erf(x) / x - 1 in x^2, on |x| <= 1.09 and 1.
 ERF = {
@@ -54,6 +64,20 @@ def _tail(b: Lanes, x: Lane) -> Lane:
     return b.mul(exp(b, b.neg(square)), scaled)
 
 
+def _by_interval(b: Lanes, x: Lane) -> Lane:
+    """erf by a polynomial for each of 32 intervals."""
+    size = at_most(b, b.abs(x), END)
+    shift = b.like(x, rounding_shift(x))
+    number = b.bitcast(b.fma(size, b.like(x, STEPS), shift), ty.int32)
+    t = b.sub(size, look_up(b, number, MIDDLES))
+    start, *powers = (look_up(b, number, column) for column in POWERS)
+    value = powers[-1]
+    for power in powers[-2::-1]:
+        value = b.fma(value, t, power)
+    start = b.select(b.lt(size, b.like(x, 0.5 / STEPS)), t, start)
+    return copysign(b, b.fma(value, t, start), x)
+
+
 @elementary
 def erf(b: Lanes, x: Lane) -> Lane:
     """The error function."""
@@ -61,6 +85,8 @@ def erf(b: Lanes, x: Lane) -> Lane:
     if x.dtype.bits == 64:
         far = b.sub(one, _tail(b, size))
         return b.select(b.lt(size, one), _near(b, x), copysign(b, far, x))
+    if "avx512f" in b.features and x.width <= TABLE_LANES:
+        return in_full(b, _by_interval, x)
     t = at_most(b, size, 4.0)
     power = b.fma(t, horner(b, t, ERF_TAIL), t)
     far = b.sub(one, exp(b, b.neg(power)))

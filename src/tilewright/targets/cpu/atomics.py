@@ -49,6 +49,7 @@ def atomic(m: Memory, inst: Inst, index: tuple[Index, ...]) -> Lane:
     if m.holds(inst, index, a.mask):
         a.mask = e.true
     values = [e.eval(x, index) for x in inst.operands[1 : 3 if is_cas(inst) else 2]]
+    a.mask = m.covered(a.mask, index)
     m.check_chunk(inst, index, a)
     width = e.row.width
     pointer = b.splat(e.lanes_of(a.pointer), width)

@@ -56,7 +56,7 @@ class Counters:
         e, b = self.e, self.e.b
         site = self.memory.site(inst)
         self.add(site * WORDS, count)
-        self.add(site * WORDS + 1, b.sub(e.const(e.row.length), count))
+        self.add(site * WORDS + 1, b.sub(e.row_count(), count))
         place, go = self.map_place(inst, site, e.lanes_at_start(a.pointer), a.size)
         if place is None:
             return
@@ -87,13 +87,13 @@ class Counters:
         self.e.w.write(f"store i8 1, ptr {place.text}")
         self.end_map(go)
 
-    def scalar(self, inst: Inst, a: Access, mask: Lane, pointer: Lane, lanes: int) -> None:
+    def scalar(self, inst: Inst, a: Access, mask: Lane, pointer: Lane, lanes: Lane) -> None:
         """An access by one pointer for `lanes` elements."""
         e, b = self.e, self.e.b
         site = self.memory.site(inst)
-        on = e.const(lanes) if mask.text == "true" else b.select(mask, e.const(lanes), e.const(0))
+        on = lanes if mask.text == "true" else b.select(mask, lanes, e.const(0))
         self.add(site * WORDS, on)
-        self.add(site * WORDS + 1, b.sub(e.const(lanes), on))
+        self.add(site * WORDS + 1, b.sub(lanes, on))
         self.one(inst, site, pointer, mask, a.size)
 
     def population(self, mask: Lane) -> Lane:

@@ -15,6 +15,8 @@ from tilewright.ir.inst import Block, Inst, Value
 from tilewright.ir.types import Type
 from tilewright.targets.cpu import progressions
 from tilewright.targets.cpu.forms import Form, Index, Prefix, Steps, Uniform, Vector
+from tilewright.targets.cpu.lane_memory import masked_load, masked_store
+from tilewright.targets.cpu.pieces import QUOTIENTS, Cuts
 from tilewright.targets.cpu.plan import is_reshuffle
 from tilewright.targets.cpu.writer import Writer
 
@@ -59,6 +61,10 @@ class Row:
     true_masks: frozenset[str] = frozenset()  # limits of prefixes that hold in every lane
     off_limit: str = ""  # the limit of the masks that are off in an index that is `off`
     limits: dict[str, Prefix] = field(default_factory=dict)  # of the masks met so far
+    start: Lane | None = None  # where it begins, if it is a piece of the tile's row
+    count: Lane | None = None  # of a piece: how many elements it has
+    is_rest: bool = False  # of a piece: whether chunks may stick out at its end
+    cuts: Cuts | None = None  # while pieces are sought: what is divided
 
 
 MOST_NESTED = 60  # before a chain is evaluated from its start: Python nests 1000 calls
@@ -92,7 +98,32 @@ class Evaluator:
 
     def whole_index(self, index: Index) -> Index:
         """The whole row that a chunk is a part of."""
-        return Index(self.const(0), 0, vector=True, whole=True) if index.vector else index
+        return self.row_index() if index.vector else index
+
+    def row_index(self) -> Index:
+        """The row that is being written, as an index."""
+        start = self.row.start
+        if start is None:
+            return Index(self.const(0), 0, vector=True, whole=True)
+        return Index(start, self.row.depth, vector=True, whole=True)
+
+    def row_count(self) -> Lane:
+        """How many elements the row has."""
+        return self.const(self.row.length) if self.row.count is None else self.row.count
+
+    def from_start(self, index: tuple[Index, ...]) -> Lane:
+        """How far into its row a chunk begins."""
+        base = next(i.base for i in index if i.vector)
+        start = self.row.start
+        if start is None:
+            return base
+        return self.const(0) if base.text == start.text else self.b.sub(base, start)
+
+    def cover(self, index: tuple[Index, ...]) -> Prefix | None:
+        """The lanes of a chunk that belong to its row, if others may stick out."""
+        if not self.row.is_rest:
+            return None
+        return Prefix(self.b.sub(self.row.count, self.from_start(index)), self.w.at)
 
     def at(self, depth: int, make: Callable[[], Lane]) -> Lane:
         """What `make` writes, written in the scope at `depth`."""
@@ -202,7 +233,7 @@ class Evaluator:
             form = self.eval(value, tuple(self.whole_index(i) for i in index))
         if form is None or isinstance(form, Uniform):
             return form
-        start = next(i.base for i in index if i.vector)
+        start = self.from_start(index)
         b, here = self.b, self.w.at
         if isinstance(form, Prefix):
             if form.limit.text in self.row.true_masks:
@@ -265,6 +296,10 @@ class Evaluator:
             return self.load(inst, index)
         if inst.op.is_elementwise:
             whole = any(i.whole for i in index)
+            if whole and self.row.cuts is not None and inst.op.name in QUOTIENTS:
+                form = self.row.cuts.divide(self, inst, index)
+                if form is not None:
+                    return form
             return self.elementwise(inst, [self.eval(x, index) for x in inst.operands], whole)
         raise InternalError(f"{inst.op.name} was read before it ran")
 
@@ -362,10 +397,18 @@ class Evaluator:
         if not vector or self.row.width == 1:
             return Uniform(self.load_memory(address, buffer.type.dtype, 1), depth)
         if step == 1:
-            return Vector(
-                self.load_memory(address, buffer.type.dtype, self.row.width, aligned=True), depth
-            )
+            return Vector(self.load_row(address, buffer.type.dtype, index), depth)
         return Vector(self.strided(address, buffer.type.dtype, step), depth)
+
+    def load_row(self, address: Lane, dtype: t.DType, index: tuple[Index, ...]) -> Lane:
+        """A chunk of a kept tile whose rows lie in a line."""
+        width, cover = self.row.width, self.cover(index)
+        if cover is None:
+            return self.load_memory(address, dtype, width, aligned=self.row.start is None)
+        memory = t.uint8 if dtype is t.int1 else dtype
+        mask, nothing = self.prefix_lanes(cover), self.b.const(0, memory, width)
+        lane = masked_load(self.b, address, mask, nothing, memory.bytes)
+        return self.b.ne(lane, nothing) if dtype is t.int1 else lane
 
     def read_pointer_buffer(self, buffer: Buffer, index: tuple[Index, ...]) -> Form:
         words = Buffer(buffer.name, buffer.type.with_dtype(t.int64))
@@ -404,15 +447,20 @@ class Evaluator:
         address, step, vector = self.element(buffer, index)
         if vector:
             lane = self.b.splat(lane, self.row.width)
-        self.write_memory(address, lane, step)
+        cover = self.cover(index) if vector else None
+        if cover is None:
+            self.write_memory(address, lane, step, aligned=self.row.start is None)
+            return
+        lane = self.b.cast(lane, t.uint8) if lane.dtype is t.int1 else lane
+        masked_store(self.b, address, self.prefix_lanes(cover), lane, lane.dtype.bytes)
 
-    def write_memory(self, address: Lane, lane: Lane, step: int = 1) -> None:
+    def write_memory(self, address: Lane, lane: Lane, step: int = 1, aligned: bool = True) -> None:
         """Store lanes `step` elements apart in scratch memory."""
         if lane.dtype is t.int1:
             lane = self.b.cast(lane, t.uint8)
         size = lane.dtype.bytes
         if lane.width == 1 or step == 1:
-            align = min(64, size * lane.width)
+            align = min(64, size * lane.width) if aligned else size
             self.w.write(f"store {lane.typed}, ptr {address.text}, align {align}")
             return
         for i in range(lane.width):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tilewright.codegen.literals import Lane, suffix
+from tilewright.codegen.literals import Lane
 from tilewright.errors import Loc
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Kernel, Value
@@ -20,6 +20,15 @@ from tilewright.targets.cpu.bounds import (
 from tilewright.targets.cpu.counters import Counters
 from tilewright.targets.cpu.evaluate import Evaluator
 from tilewright.targets.cpu.forms import Form, Index, Prefix, Steps, Uniform, Vector
+from tilewright.targets.cpu.lane_memory import (
+    gather,
+    is_spaced,
+    masked_load,
+    masked_store,
+    scatter,
+    spaced_load,
+    spaced_store,
+)
 
 ARGUMENTS = 6  # slots of the argument block before those of the parameters
 
@@ -76,6 +85,7 @@ class Memory:
     numbers: dict[Inst, int] = field(default_factory=dict)
     checked: set[tuple] = field(default_factory=set)
     row_masks: dict[tuple, str] = field(default_factory=dict)  # access -> its mask as a limit
+    row_values: dict[tuple, Lane] = field(default_factory=dict)  # loads by one pointer for a row
     fault_label: str = "leave"
     moves: str | None = None  # in a loop that may wait: where changes of memory are counted
 
@@ -132,7 +142,7 @@ class Memory:
         if isinstance(a.mask, Prefix):
             a.limit = a.mask.limit
         elif isinstance(a.mask, Uniform) and a.mask.lane.text != "true":
-            a.limit = e.b.select(a.mask.lane, e.const(e.row.length), e.const(0))
+            a.limit = e.b.select(a.mask.lane, e.row_count(), e.const(0))
             self.row_masks[inst, tuple(i.key for i in index)] = a.limit.text
         if a.limit is not None and not (
             isinstance(a.pointer, Uniform) and isinstance(a.mask, Uniform)
@@ -165,7 +175,7 @@ class Memory:
     def active(self, mask: Form) -> Lane:
         """How many elements of the row are not masked off."""
         e, b = self.e, self.e.b
-        whole = e.const(e.row.length)
+        whole = e.row_count()
         if isinstance(mask, Prefix):
             return b.minimum(b.maximum(mask.limit, e.const(0)), whole)
         return whole if mask.lane.text == "true" else b.select(mask.lane, whole, e.const(0))
@@ -188,6 +198,10 @@ class Memory:
             uniform = isinstance(a.pointer, Uniform) and isinstance(a.mask, Uniform)
             if uniform and (other is None or isinstance(fill, Uniform)):
                 return self.load_scalar(inst, a, fill)
+            if isinstance(a.pointer, Uniform) and isinstance(a.mask, Prefix):
+                if e.row.cuts is not None and (fill is None or isinstance(fill, Uniform)):
+                    return self.load_for_piece(inst, index, a, fill)
+                self.load_for_row(inst, index, a)
             return None
         a = self.access(inst, index)
         fill = e.eval(other, index) if other is not None else None
@@ -199,7 +213,53 @@ class Memory:
             and (fill is None or isinstance(fill, Uniform))
         ):
             return self.load_scalar(inst, a, fill)
+        key = (inst, tuple(e.whole_index(i).key for i in index))
+        if isinstance(a.pointer, Uniform) and key in self.row_values:
+            return self.from_row_value(self.row_values[key], a, fill)
+        a.mask = self.covered(a.mask, index)
         return Vector(self.load_lanes(inst, index, a, fill), e.w.at)
+
+    def load_for_row(self, inst: Inst, index: tuple[Index, ...], a: Access) -> None:
+        """Load the one element that all lanes that are on read, before the row."""
+        e = self.e
+        if self.counters is not None or inst.attrs.get("volatile"):
+            return
+        on = Uniform(e.b.gt(a.mask.limit, e.const(0)), e.w.at)
+        key = (inst, tuple(i.key for i in index))
+        scalar = Access(a.pointer, on, a.size, a.dtype)
+        self.row_values[key] = self.load_scalar(inst, scalar, None).lane
+
+    def load_for_piece(
+        self, inst: Inst, index: tuple[Index, ...], a: Access, fill: Form
+    ) -> Uniform | None:
+        """Load the one element that a piece reads, if pieces end where the mask does."""
+        e = self.e
+        if not e.row.cuts.end_at(e, a.mask.limit, inst.result, index):
+            return None
+        on = Uniform(e.b.gt(a.mask.limit, e.const(0)), e.w.at)
+        return self.load_scalar(inst, Access(a.pointer, on, a.size, a.dtype), fill)
+
+    def from_row_value(self, value: Lane, a: Access, fill: Form) -> Form:
+        """The lanes of a chunk that all read one element."""
+        e, b = self.e, self.e.b
+        if a.unmasked:
+            return Uniform(value, e.row.depth)
+        passing = e.lanes_of(fill) if fill is not None else b.const(0, a.dtype)
+        lanes = b.match(e.lanes_of(a.mask), value, passing)
+        return Vector(b.select(*lanes), e.w.at)
+
+    def covered(self, mask: Form, index: tuple[Index, ...]) -> Form:
+        """A mask without the lanes that stick out of a piece of a row."""
+        e = self.e
+        cover = e.cover(index)
+        if cover is None:
+            return mask
+        if isinstance(mask, Uniform) and mask.lane.text == "true":
+            return cover
+        if isinstance(mask, Prefix):
+            return Prefix(e.b.minimum(mask.limit, cover.limit), e.w.at)
+        lanes = e.b.match(e.lanes_of(mask), e.prefix_lanes(cover))
+        return Vector(e.b.bit_and(*lanes), e.w.at)
 
     def load_nothing(self, inst: Inst, index: tuple[Index, ...], other: Value | None) -> Form:
         """What a load gives where the masks of its row are off."""
@@ -230,7 +290,7 @@ class Memory:
         mask = a.mask.lane
         check_one(self, inst, a.pointer.lane, a.size, mask)
         if self.counters is not None:
-            lanes = self.e.row.length if self.e.w.at == self.e.row.depth else 1
+            lanes = self.e.row_count() if self.e.w.at == self.e.row.depth else self.e.const(1)
             self.counters.scalar(inst, a, mask, a.pointer.lane, lanes)
         if mask.text == "true":
             return Uniform(e.load_memory(a.pointer.lane, a.dtype, 1), e.w.at)
@@ -259,6 +319,9 @@ class Memory:
         self.check_chunk(inst, index, a)
         if contiguous and a.unmasked:
             return e.load_memory(a.pointer.base, a.dtype, width)
+        if a.unmasked and self.is_spaced(a):
+            lane = spaced_load(b, a.pointer.base, a.pointer.stride, memory, width)
+            return b.ne(lane, b.const(0, memory, width)) if a.dtype is t.int1 else lane
         mask = b.splat(e.lanes_of(a.mask), width)
         passing = (
             b.splat(e.lanes_of(fill), width) if fill is not None else b.const(0, a.dtype, width)
@@ -275,26 +338,9 @@ class Memory:
         if mask.width == 1:
             pointer = b.bitcast(e.lanes_of(a.pointer), t.pointer_to(memory))
             return self.masked_scalar(pointer, mask, passing, memory)
-        kind = passing.type
-        name = suffix(memory, mask.width)
         if contiguous:
-            f = f"llvm.masked.load.{name}.p0"
-            b.require(f"declare {kind} @{f}(ptr, {mask.type}, {kind})")
-            return b.value(
-                f"call {kind} @{f}(ptr align {a.size} {a.pointer.base.text}, {mask.typed}, "
-                f"{passing.typed})",
-                memory,
-                mask.width,
-            )
-        pointers = b.splat(e.lanes_of(a.pointer), mask.width)
-        f = f"llvm.masked.gather.{name}.v{mask.width}p0"
-        b.require(f"declare {kind} @{f}({pointers.type}, {mask.type}, {kind})")
-        return b.value(
-            f"call {kind} @{f}({pointers.type} align {a.size} {pointers.text}, {mask.typed}, "
-            f"{passing.typed})",
-            memory,
-            mask.width,
-        )
+            return masked_load(b, a.pointer.base, mask, passing, a.size)
+        return gather(b, b.splat(e.lanes_of(a.pointer), mask.width), mask, passing, a.size)
 
     def check_chunk(self, inst: Inst, index: tuple[Index, ...], a: Access) -> None:
         """Check the lanes of an access whose row could not be checked at once."""
@@ -318,6 +364,7 @@ class Memory:
         if self.holds(inst, index, a.mask):
             a.mask = e.true
         value = e.eval(inst.operands[1], index)
+        a.mask = self.covered(a.mask, index)
         self.check_chunk(inst, index, a)
         memory = t.uint8 if a.dtype is t.int1 else a.dtype
         width = e.row.width
@@ -329,7 +376,19 @@ class Memory:
             place = e.lanes_of(a.pointer) if width == 1 else a.pointer.base
             e.w.write(f"store {lane.typed}, ptr {place.text}, align {a.size}")
             return
+        if a.unmasked and self.is_spaced(a) and (a.pointer.stride < 0 or self.stores_parts(a.size)):
+            spaced_store(b, a.pointer.base, a.pointer.stride, lane)
+            return
         self.masked_store(a, lane, b.splat(e.lanes_of(a.mask), width), memory, contiguous)
+
+    def is_spaced(self, a: Access) -> bool:
+        """Whether an access of a whole chunk goes by vectors though it isn't contiguous."""
+        steps = isinstance(a.pointer, Steps) and isinstance(a.pointer.stride, int)
+        return steps and self.e.row.width > 1 and is_spaced(a.pointer.stride, a.size)
+
+    def stores_parts(self, size: int) -> bool:
+        """Whether the machine has masked stores of elements of a size."""
+        return ("avx512f" if size >= 4 else "avx512bw") in self.e.b.features
 
     def masked_store(
         self, a: Access, lane: Lane, mask: Lane, memory: DType, contiguous: bool
@@ -344,22 +403,10 @@ class Memory:
             w.write(f"br label %{join}")
             w.label(join)
             return
-        name = suffix(memory, mask.width)
         if contiguous:
-            f = f"llvm.masked.store.{name}.p0"
-            b.require(f"declare void @{f}({lane.type}, ptr, {mask.type})")
-            w.write(
-                f"call void @{f}({lane.typed}, ptr align {a.size} {a.pointer.base.text}, "
-                f"{mask.typed})"
-            )
-            return
-        pointers = b.splat(e.lanes_of(a.pointer), mask.width)
-        f = f"llvm.masked.scatter.{name}.v{mask.width}p0"
-        b.require(f"declare void @{f}({lane.type}, {pointers.type}, {mask.type})")
-        w.write(
-            f"call void @{f}({lane.typed}, {pointers.type} align {a.size} {pointers.text}, "
-            f"{mask.typed})"
-        )
+            masked_store(b, a.pointer.base, mask, lane, a.size)
+        else:
+            scatter(b, b.splat(e.lanes_of(a.pointer), mask.width), mask, lane, a.size)
 
     # --- assertions
 

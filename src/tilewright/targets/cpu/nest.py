@@ -17,6 +17,7 @@ from tilewright.targets.cpu.evaluate import Buffer, Evaluator, Row
 from tilewright.targets.cpu.forms import Form, Index, Uniform, Vector
 from tilewright.targets.cpu.loops import Carried, Loop
 from tilewright.targets.cpu.memory import Memory
+from tilewright.targets.cpu.pieces import begin_piece, find_sites
 from tilewright.targets.cpu.schedule import Anchor, Nest
 
 OPPOSITE = {"max": "min", "min": "max"}
@@ -105,24 +106,67 @@ class NestWriter:
         length = nest.shape[nest.axis]
         width = min(length, max(1, self.vector_bytes // self.element_bytes()))
         e.row = Row(width, length, self.w.at)
-        self.store_limits: list[Lane | None] = []
-        row = list(index)
-        row[nest.axis] = Index(e.const(0), 0, vector=True, whole=True)
-        for anchor in nest.anchors:
-            self.look_at(anchor, tuple(row))
         self.reductions = {
             a: self.start(a.inst)
             for a in nest.anchors
             if a.kind == "reduce" and a.inst.attrs["axis"] == nest.axis
         }
-        clipper = Clipper(self, self.depth)
-        self.clip = clipper.find(tuple(row), width, length) if self.is_row else None
-        if self.clip is None and self.is_row:
-            self.fill_tails()
-        self.write_chunks(index, length, width)
+        sites = find_sites(e, nest.anchors, nest.axis, lambda: self.look_at_all(index))
+        if sites:
+            self.write_pieces(index, sites, width, length)
+        else:
+            self.write_whole(index, width, length)
         for reduction in self.reductions.values():
             self.finish(reduction, index)
         e.row = Row()
+
+    def write_whole(self, index: list[Index], width: int, length: int) -> None:
+        """The row in one piece."""
+        row = self.look_at_all(index)
+        clipper = Clipper(self, self.depth)
+        self.clip = clipper.find(row, width, length) if self.is_row else None
+        if self.clip is None and self.is_row:
+            self.fill_tails()
+        self.write_chunks(index, length, width)
+
+    def write_pieces(self, index: list[Index], sites: list, width: int, length: int) -> None:
+        """The row piece by piece, each as far as what is divided stays simple."""
+        e, b = self.e, self.b
+        self.clip = None
+        if self.is_row:
+            self.fill_tails()
+        unroll = self.copies(length, width)
+        loop = Loop(self.w, "0", str(length), "")
+        carried = self.carry_into(loop, unroll)
+        start = Lane(loop.open(), t.int64)
+        e.row = Row(width, length, self.w.at, start=start)
+        count = begin_piece(e, sites, b.sub(e.const(length), start))
+        e.row.count, loop.step = count, count.text
+        self.look_at_all(index)
+        limits = e.row.limits
+        bound = count
+        for limit in limits.values():
+            bound = b.minimum(bound, limit.limit)
+        main = b.bit_and(b.maximum(bound, e.const(0)), e.const(-width * unroll))
+        end = b.minimum(self.rest_end(length), count)
+        self.unrolled = e.true.lane
+        e.row.true_masks = frozenset(limits)
+        self.chunk_loop(index, start, b.add(start, main), width, unroll)
+        e.row.true_masks = frozenset()
+        e.row.is_rest = True
+        self.chunk_loop(index, b.add(start, main), b.add(start, end), width, 1)
+        self.hand_on(carried)
+        e.forget(loop.close())
+        self.take_carried(carried)
+
+    def look_at_all(self, index: list[Index]) -> tuple[Index, ...]:
+        """Evaluate the row of every anchor; gives its index."""
+        self.store_limits: list[Lane | None] = []
+        row = list(index)
+        row[self.nest.axis] = self.e.row_index()
+        for anchor in self.nest.anchors:
+            self.look_at(anchor, tuple(row))
+        return tuple(row)
 
     def look_at(self, anchor: Anchor, row: tuple[Index, ...]) -> None:
         """Evaluate what is the same for the whole row, and check its accesses."""
@@ -140,10 +184,8 @@ class NestWriter:
     def write_chunks(self, index: list[Index], length: int, width: int) -> None:
         """The row as a main part in which every mask is true, and a masked rest."""
         e, b = self.e, self.b
-        unroll = max(1, min(UNROLL if self.reductions else 1, length // width))
-        if any(r.is_long for r in self.reductions.values()):
-            unroll = 1
-        self.unroll, self.unrolled = unroll, e.true.lane
+        unroll = self.copies(length, width)
+        self.unrolled = e.true.lane
         limits = e.row.limits
         block = width * unroll
         end = self.clip.end if self.clip is not None else e.const(length)
@@ -165,6 +207,13 @@ class NestWriter:
         self.chunk_loop(index, main, rest, width, 1)
         if self.clip is not None:
             self.take_beyond(length, width)
+
+    def copies(self, length: int, width: int) -> int:
+        """How many chunks to take at once, each with accumulators of its own."""
+        self.unroll = max(1, min(UNROLL if self.reductions else 1, length // width))
+        if any(r.is_long for r in self.reductions.values()):
+            self.unroll = 1
+        return self.unroll
 
     def take_beyond(self, length: int, width: int) -> None:
         """What lies beyond the clipped end: into reductions at once, of kept tiles a note."""
@@ -231,11 +280,9 @@ class NestWriter:
         for u in range(unroll):
             start = self.b.add(counter, self.e.const(u * width)) if u else counter
             self.write_chunk(index, start, u)
-        for entry, (reduction, u, k) in carried:
-            entry.next = reduction.accumulators[u][k]
+        self.hand_on(carried)
         self.e.forget(loop.close())
-        for entry, (reduction, u, k) in carried:
-            reduction.accumulators[u][k] = entry.phi
+        self.take_carried(carried)
 
     def carry_into(self, loop: Loop, unroll: int) -> list:
         out = []
@@ -246,6 +293,16 @@ class NestWriter:
                     reduction.accumulators[u][k] = entry.phi
                     out.append((entry, (reduction, u, k)))
         return out
+
+    def hand_on(self, carried: list) -> None:
+        """Let the next turn of a loop begin with the accumulators of this one."""
+        for entry, (reduction, u, k) in carried:
+            entry.next = reduction.accumulators[u][k]
+
+    def take_carried(self, carried: list) -> None:
+        """Go on with the accumulators that a loop leaves."""
+        for entry, (reduction, u, k) in carried:
+            reduction.accumulators[u][k] = entry.phi
 
     def write_chunk(self, index: list[Index], start: Lane, copy: int) -> None:
         """Every anchor on the elements of one chunk."""
@@ -333,12 +390,23 @@ class NestWriter:
         values *= len(reduction.dtypes) // len(values)
         values = [self.b.cast(v, d) for v, d in zip(values, reduction.dtypes, strict=True)]
         old = reduction.accumulators[copy]
+        cover = e.cover(at)
+        if cover is not None:
+            values = self.without_rest(reduction, values, e.prefix_lanes(cover))
         new = self.accumulate(reduction, old, values)
         if not reduction.combine:
             start = next(i.base for i in at if i.vector)
             first = self.b.eq(start, e.const(copy * e.row.width))
             new = [self.b.select(first, v, n) for v, n in zip(values, new, strict=True)]
         reduction.accumulators[copy] = list(new)
+
+    def without_rest(self, reduction: Reduction, values: list[Lane], cover: Lane) -> list[Lane]:
+        """Values that change nothing in the lanes that stick out of a piece."""
+        nothing = [
+            self.b.like(v, identity(name, d))
+            for v, name, d in zip(values, reduction.names, reduction.dtypes, strict=True)
+        ]
+        return [self.b.select(cover, v, n) for v, n in zip(values, nothing, strict=True)]
 
     def combine(self, inst: Inst, xs: list[Lane], ys: list[Lane]) -> list[Lane]:
         """Two groups of lanes as one, by the op that is named or by the region."""

@@ -50,6 +50,11 @@ CHEAP = frozenset(
         "abs",
     ]
 )
+INDEXING = CHEAP | {"idiv", "irem"}  # never kept where it is made of positions only
+# What may take positions to one number.
+FOLDS = frozenset(
+    ["idiv", "irem", "shr", "bit_and", "bit_or", "bit_xor", "min", "max", "abs", "select"]
+)
 MOVES = frozenset(["splat", "broadcast", "reshape", "permute"])  # other positions, same elements
 CONTROL = frozenset({"for", "while", "if"})
 WHOLE = frozenset(
@@ -87,6 +92,7 @@ class Plan:
         self.order: dict[Inst, int] = {}  # of all instructions
         self.writes: dict[int, list[Inst]] = {}  # of each segment, in order
         self.symbolic: dict[Value, bool] = {}
+        self.folded: dict[Value, bool] = {}  # whether elements may be equal
         self.cost: dict[Value, int] = {}
         self.kept: set[Value] = set()
         self.waves: dict[Inst, int] = {}
@@ -137,7 +143,10 @@ class Plan:
             self.cost[result] = 0
             return
         cheap = inst.op.name in CHEAP and not is_reshuffle(inst)
-        self.symbolic[result] = cheap and all(self.symbolic.get(x, False) for x in inst.operands)
+        indexing = inst.op.name in INDEXING and not is_reshuffle(inst)
+        self.symbolic[result] = indexing and all(self.symbolic.get(x, False) for x in inst.operands)
+        folded = any(self.folded.get(x, False) for x in inst.operands)
+        self.folded[result] = folded or inst.op.name in FOLDS
         own = 1 if cheap else 8 if inst.op.is_elementwise else 0
         if inst.op.name in MOVES or inst.op.name in ("constant", "arange"):
             own = 0
@@ -306,7 +315,9 @@ class Plan:
     def distinct(self, pointer: Value) -> bool:
         """Whether no two elements of a tile of pointers are equal, as far as one can see."""
         steps = zip(pointer.type.shape, self.strides(pointer), strict=True)
-        return self.symbolic[pointer] and not any(n > 1 and step == 0 for n, step in steps)
+        if self.folded.get(pointer, False) or not self.symbolic[pointer]:
+            return False
+        return not any(n > 1 and step == 0 for n, step in steps)
 
     def readers(self, value: Value) -> set[Inst]:
         """The instructions that read a value, directly or through others that are not kept."""

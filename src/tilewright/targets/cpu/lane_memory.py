@@ -1,0 +1,106 @@
+"""Memory accesses of SIMD lanes under a mask, as LLVM spells them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tilewright.codegen.lanes import Lanes
+from tilewright.codegen.literals import Lane, suffix
+from tilewright.ir import types as t
+from tilewright.ir.types import DType
+
+MOST_APART = 4  # elements: further apart, a gather reads fewer bytes
+
+
+def masked_load(b: Lanes, place: Lane, mask: Lane, passing: Lane, align: int) -> Lane:
+    """Neighbouring elements from `place` on; `passing` where the mask is off."""
+    kind = passing.type
+    f = f"llvm.masked.load.{suffix(passing.dtype, passing.width)}.p0"
+    b.require(f"declare {kind} @{f}(ptr, {mask.type}, {kind})")
+    text = f"call {kind} @{f}(ptr align {align} {place.text}, {mask.typed}, {passing.typed})"
+    return b.value(text, passing.dtype, passing.width)
+
+
+def gather(b: Lanes, places: Lane, mask: Lane, passing: Lane, align: int) -> Lane:
+    """One element from each place; `passing` where the mask is off."""
+    kind, width = passing.type, passing.width
+    f = f"llvm.masked.gather.{suffix(passing.dtype, width)}.v{width}p0"
+    b.require(f"declare {kind} @{f}({places.type}, {mask.type}, {kind})")
+    text = f"call {kind} @{f}({places.type} align {align} {places.text}, {mask.typed}, "
+    return b.value(f"{text}{passing.typed})", passing.dtype, width)
+
+
+def masked_store(b: Lanes, place: Lane, mask: Lane, lane: Lane, align: int) -> None:
+    """Neighbouring elements from `place` on, where the mask is on."""
+    f = f"llvm.masked.store.{suffix(lane.dtype, lane.width)}.p0"
+    b.require(f"declare void @{f}({lane.type}, ptr, {mask.type})")
+    b.write(f"call void @{f}({lane.typed}, ptr align {align} {place.text}, {mask.typed})")
+
+
+def scatter(b: Lanes, places: Lane, mask: Lane, lane: Lane, align: int) -> None:
+    """One element to each place where the mask is on, in lane order."""
+    f = f"llvm.masked.scatter.{suffix(lane.dtype, lane.width)}.v{lane.width}p0"
+    b.require(f"declare void @{f}({lane.type}, {places.type}, {mask.type})")
+    b.write(
+        f"call void @{f}({lane.typed}, {places.type} align {align} {places.text}, {mask.typed})"
+    )
+
+
+def is_spaced(stride: int, size: int) -> bool:
+    """Whether elements lie so close that whole vectors are read and picked from."""
+    apart, rest = divmod(abs(stride), size)
+    return not rest and (stride == -size or 2 <= apart <= MOST_APART and stride > 0)
+
+
+def spaced_load(b: Lanes, place: Lane, stride: int, dtype: DType, width: int) -> Lane:
+    """Elements a few places apart, or in reverse; reads nothing outside the first and last."""
+    size = dtype.bytes
+    if stride < 0:
+        first = b.offset(place, b.const((width - 1) * stride, t.int64), t.int8)
+        return pick(b, plain_load(b, first, dtype, width), None, range(width - 1, -1, -1))
+    apart = stride // size
+    last = (width - 1) * apart + 1 - width
+    starts = [min(k * width, last) for k in range(apart)]
+    out = None
+    for start in starts:
+        from_here = b.offset(place, b.const(start * size, t.int64), t.int8) if start else place
+        part = plain_load(b, from_here, dtype, width)
+        if out is None:
+            out = pick(b, part, None, [i * apart if i * apart < width else 0 for i in range(width)])
+            done = -(-width // apart)
+            continue
+        reach = (start + width - 1) // apart + 1
+        order = [width + i * apart - start if done <= i < reach else i for i in range(width)]
+        out, done = pick(b, out, part, order), reach
+    return out
+
+
+def plain_load(b: Lanes, place: Lane, dtype: DType, width: int) -> Lane:
+    kind = b.const(0, dtype, width).type
+    return b.value(f"load {kind}, ptr {place.text}, align {dtype.bytes}", dtype, width)
+
+
+def pick(b: Lanes, x: Lane, y: Lane | None, order: Iterable[int]) -> Lane:
+    """Lanes of two vectors by number, those of the second after those of the first."""
+    other = y.typed if y is not None else f"{x.type} poison"
+    mask = ", ".join(f"i32 {i}" for i in order)
+    return b.value(
+        f"shufflevector {x.typed}, {other}, <{x.width} x i32> <{mask}>", x.dtype, x.width
+    )
+
+
+def spaced_store(b: Lanes, place: Lane, stride: int, lane: Lane) -> None:
+    """Elements a few places apart, or in reverse."""
+    size, width = lane.dtype.bytes, lane.width
+    if stride < 0:
+        first = b.offset(place, b.const((width - 1) * stride, t.int64), t.int8)
+        turned = pick(b, lane, None, range(width - 1, -1, -1))
+        b.write(f"store {turned.typed}, ptr {first.text}, align {size}")
+        return
+    apart = stride // size
+    for k in range(apart):
+        inside = [(k * width + i) % apart == 0 for i in range(width)]
+        order = [(k * width + i) // apart if on else 0 for i, on in enumerate(inside)]
+        mask = ", ".join(f"i1 {str(on).lower()}" for on in inside)
+        part = b.offset(place, b.const(k * width * size, t.int64), t.int8) if k else place
+        masked_store(b, part, Lane(f"<{mask}>", t.int1, width), pick(b, lane, None, order), size)
