@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tilewright.codegen import mathlib
@@ -79,6 +79,7 @@ class Evaluator:
         self.false = Uniform(lanes.const(False, t.int1), 0)
         self.tails: dict[str, Tail] = {}  # by buffer: what of it was not written
         self.nested = 0  # evaluations inside evaluations now
+        self.span = 1  # elements of the progressions that a rule is asked about
         self.turned: dict[str, Buffer] = {}  # by buffer: a transposed copy
         # Set by the memory rules: what a load gives, and stopping where a condition fails.
         self.load: Callable[[Inst, tuple[Index, ...]], Form]
@@ -120,6 +121,9 @@ class Evaluator:
         if form.dtype.is_pointer:
             step = form.stride if isinstance(form.stride, Lane) else self.const(form.stride)
             return b.offset(form.base, b.mul(b.iota(t.int64, width), step), t.int8)
+        if form.narrow is not None:
+            base = b.cast(form.base, form.narrow)
+            return b.cast(self.spread(Steps(base, form.stride, form.depth)), form.dtype)
         iota = b.iota(form.dtype, width)
         if form.stride == 1:
             return b.add(form.base, iota)
@@ -212,7 +216,7 @@ class Evaluator:
             limit = form.limit if start.known == 0 else b.sub(form.limit, start)
             return Prefix(limit, here)
         if start.known == 0:
-            return Steps(form.base, form.stride, here)
+            return replace(form, depth=here)
         if form.dtype.is_pointer:
             step = form.stride if isinstance(form.stride, Lane) else self.const(form.stride)
             base = b.offset(form.base, b.mul(start, step), t.int8)
@@ -222,7 +226,7 @@ class Evaluator:
                 step = form.stride if isinstance(form.stride, Lane) else self.const(form.stride)
                 moved = b.mul(start, step)
             base = b.add(form.base, b.cast(moved, form.dtype))
-        return Steps(base, form.stride, here)
+        return replace(form, base=base, depth=here)
 
     def key(self, value: Value, index: tuple[Index, ...]) -> tuple:
         """What a form is remembered by: chunks of other widths are other vectors."""
@@ -273,6 +277,7 @@ class Evaluator:
     def elementwise(self, inst: Inst, forms: list[Form], whole: bool) -> Form:
         special = progressions.RULES.get(inst.op.name)
         if special is not None:
+            self.span = self.row.length if whole else self.row.width
             form = special(self, inst, forms)
             if form is not progressions.UNKNOWN:
                 return form
