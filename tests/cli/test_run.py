@@ -66,6 +66,50 @@ def test_module(script):
     assert done.stdout == f"__main__ {[str(script), 'a']} {script.parent} 10.0\n"
 
 
+PARENT = """\
+import multiprocessing, subprocess, sys
+
+CHILD = "import triton, triton.language as tl; print(triton.__name__, tl.__name__)"
+
+def child(queue):
+    import triton
+    queue.put(triton.__name__)
+
+if __name__ == "__main__":
+    subprocess.run([sys.executable, "-c", CHILD], check=True)
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    context.Process(target=child, args=(queue,)).start()
+    print(queue.get())
+"""
+
+
+def test_children_inherit_the_stand_in(tmp_path):
+    (tmp_path / "parent.py").write_text(PARENT)
+    done = tilewright("run", tmp_path / "parent.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["tilewright tilewright.language", "tilewright"]
+
+
+def test_children_inherit_the_pretence(tmp_path):
+    pytest.importorskip("torch")
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.hidden = True\n")
+    child = "import sys, torch; print(sys.hidden, torch.cuda.is_available())"
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    (tmp_path / "parent.py").write_text(parent)
+    path = f"{ROOT / 'src'}:{tmp_path}"
+    done = tilewright("run", "--pretend-cuda", tmp_path / "parent.py", PYTHONPATH=path)
+    assert done.stdout == "True True\n", done.stderr
+
+
+def test_workers_of_pytest_inherit_the_stand_in(tmp_path):
+    pytest.importorskip("xdist")
+    test = "import triton\n\ndef test_name():\n    assert triton.__name__ == 'tilewright'\n"
+    (tmp_path / "test_name.py").write_text(test)
+    done = tilewright("run", "-m", "pytest", "-q", "-n", "1", "test_name.py", cwd=tmp_path)
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
 def test_traceback_is_the_script_s_own(script):
     done = tilewright("run", script, "error")
     assert done.returncode == 1

@@ -6,6 +6,7 @@ import click
 
 from tilewright import compat
 from tilewright.cli.script import run_program
+from tilewright.compat import inherit
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -16,12 +17,15 @@ from tilewright.cli.script import run_program
 def run(module: bool, pretend_cuda: bool, target: str, args: tuple[str, ...]) -> None:
     """Run a script, or with -m a module; `import triton` gives Tilewright.
 
+    So it does in the Python processes that the program starts.
+
     \b
     tilewright run softmax.py --size 4096
     tilewright run -m pytest tests/test_kernels.py
     """
     if pretend_cuda:
         compat.install(pretend_cuda=True)
+    inherit.pass_on(pretend_cuda=pretend_cuda)
     if module:
         run_program(None, target, args)
         return

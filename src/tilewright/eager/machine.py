@@ -165,6 +165,10 @@ class Eager:
 
         return combine
 
+    def acts(self, region: Callable) -> bool:
+        """Python does what the function does where it is called."""
+        return False
+
     def apply(self, function: Callable, arrays: list, dtypes: list[DType]) -> tuple:
         operands = [tensor(Tile(Type(d, a.shape), a)) for a, d in zip(arrays, dtypes, strict=True)]
         out = self.call(function, operands, {})

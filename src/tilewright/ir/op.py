@@ -92,6 +92,9 @@ class Machine(Protocol):
     def region(self, function: Callable, types: list[Type]) -> Any:
         """What `emit` takes as a region: the function of scalars of these types."""
 
+    def acts(self, region: Any) -> bool:
+        """Whether a region does more than compute, so that it must run where Python would."""
+
     def call(self, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Call a jit function."""
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tilewright.errors import CompileError, Loc
-from tilewright.ir.inst import Block, Builder, Kernel, Param, Value
+from tilewright.ir.inst import Block, Builder, Kernel, Param, Value, walk
 from tilewright.ir.op import Op, running
 from tilewright.ir.types import Type
 from tilewright.lang import calls, control, displays, expressions, inline, statements
@@ -138,6 +138,9 @@ class Frontend:
             self.emit(yield_, *handles)
             self.regions -= 1
         return block
+
+    def acts(self, region: Block) -> bool:
+        return any(inst.op.effect not in ("pure", "control") for inst in walk(region))
 
     def concrete(self, handle: Value, purpose: str) -> Any:
         number = self.known(handle)

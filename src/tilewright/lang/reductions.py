@@ -70,12 +70,30 @@ def reduce(input: Any, axis: Any, combine_fn: Callable, keep_dims: bool = False)
     single = isinstance(input, tensor)
     xs = [input] if single else [to_tensor(x) for x in input]
     where, rows = flatten_if(axis, xs)
-    region = combining(rows, combine_fn)
-    out = as_tuple(emit(r.reduce, *[x.handle for x in rows], region=region, axis=where))
+    out = reduce_rows(rows, where, combine_fn)
     if keep_dims:
         place = None if axis is None else where
         out = tuple(keep(x, place, len(xs[0].shape)) for x in out)
     return out[0] if single else out
+
+
+def reduce_rows(xs: Sequence[tensor], axis: int, function: Callable, **attrs: Any) -> tuple:
+    """Tiles reduced together by a function.
+
+    One that does more than compute runs once for each element, in order: as a scan, of which the
+    last element is the result.
+    """
+    region = combining(xs, function)
+    if machine().acts(region):
+        running = as_tuple(emit(r.scan, *[x.handle for x in xs], region=region, axis=axis))
+        return reduce_rows(running, axis, last)
+    return as_tuple(emit(r.reduce, *[x.handle for x in xs], region=region, axis=axis, **attrs))
+
+
+@builtin
+def last(*values: tensor) -> tuple:
+    """Of two groups of elements, the later one."""
+    return values[len(values) // 2 :]
 
 
 def reduce_by(combine: str, x: tensor, axis: Any, keep_dims: bool) -> tensor:
@@ -166,7 +184,8 @@ def with_index(x: tensor, axis: Any, function: Callable, keep_dims: bool) -> tup
     positions = arange(0, row.shape[where])
     others = [d for d in range(len(row.shape)) if d != where]
     index = a.expand_to(expand_dims(positions, others) if others else positions, row.shape)
-    value, place = reduce((row, index), where, function)
+    # Places are distinct, so only NaNs, or ties of which any may win, could tell orders apart.
+    value, place = reduce_rows((row, index), where, function, any_order=True)
     if keep_dims:
         kept = None if axis is None else where
         return keep(value, kept, rank), keep(place, kept, rank)

@@ -28,7 +28,7 @@ def widen(xs, combine):
     return xs
 
 
-def fold(*xs, axis, combine="", region=None):
+def fold(*xs, axis, combine="", any_order=False, region=None):
     """Combine neighbours along the axis until one is left, so that order is kept."""
     dtypes = [x.dtype for x in xs]
     function = combiner(combine, region)
@@ -87,8 +87,11 @@ def check_tiles(xs, axis: int, combine: str) -> None:
 
 
 @op(eager=fold)
-def reduce(*xs, axis, combine=""):
-    """One value along the axis: every element combined, by the op named or by the region."""
+def reduce(*xs, axis, combine="", any_order=False):
+    """One value along the axis: every element combined, by the op named or by the region.
+
+    With `any_order` the operands of the region may change places.
+    """
     check_tiles(xs, axis, combine)
     types = tuple(x.with_shape(x.shape[:axis] + x.shape[axis + 1 :]) for x in xs)
     return types if len(types) > 1 else types[0]

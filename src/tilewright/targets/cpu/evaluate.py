@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tilewright.codegen import mathlib
@@ -85,8 +85,11 @@ class Evaluator:
         self.false = Uniform(lanes.const(False, t.int1), 0)
         self.tails: dict[str, Tail] = {}  # by buffer: what of it was not written
         self.nested = 0  # evaluations inside evaluations now
+        self.span = 1  # elements of the progressions that a rule is asked about
         self.turned: dict[str, Buffer] = {}  # by buffer: a transposed copy
-        self.load: Callable[[Inst, tuple[Index, ...]], Form]  # set by the memory rules
+        # Set by the memory rules: what a load gives, and stopping where a condition fails.
+        self.load: Callable[[Inst, tuple[Index, ...]], Form]
+        self.stop_unless: Callable[[Inst, list[Lane]], None]
 
     # --- small pieces
 
@@ -149,6 +152,9 @@ class Evaluator:
         if form.dtype.is_pointer:
             step = form.stride if isinstance(form.stride, Lane) else self.const(form.stride)
             return b.offset(form.base, b.mul(b.iota(t.int64, width), step), t.int8)
+        if form.narrow is not None:
+            base = b.cast(form.base, form.narrow)
+            return b.cast(self.spread(Steps(base, form.stride, form.depth)), form.dtype)
         iota = b.iota(form.dtype, width)
         if form.stride == 1:
             return b.add(form.base, iota)
@@ -241,7 +247,7 @@ class Evaluator:
             limit = form.limit if start.known == 0 else b.sub(form.limit, start)
             return Prefix(limit, here)
         if start.known == 0:
-            return Steps(form.base, form.stride, here)
+            return replace(form, depth=here)
         if form.dtype.is_pointer:
             step = form.stride if isinstance(form.stride, Lane) else self.const(form.stride)
             base = b.offset(form.base, b.mul(start, step), t.int8)
@@ -251,7 +257,7 @@ class Evaluator:
                 step = form.stride if isinstance(form.stride, Lane) else self.const(form.stride)
                 moved = b.mul(start, step)
             base = b.add(form.base, b.cast(moved, form.dtype))
-        return Steps(base, form.stride, here)
+        return replace(form, base=base, depth=here)
 
     def key(self, value: Value, index: tuple[Index, ...]) -> tuple:
         """What a form is remembered by: chunks of other widths are other vectors."""
@@ -306,6 +312,7 @@ class Evaluator:
     def elementwise(self, inst: Inst, forms: list[Form], whole: bool) -> Form:
         special = progressions.RULES.get(inst.op.name)
         if special is not None:
+            self.span = self.row.length if whole else self.row.width
             form = special(self, inst, forms)
             if form is not progressions.UNKNOWN:
                 return form
@@ -329,24 +336,41 @@ class Evaluator:
         known = dict(zip(block.params, lanes, strict=True))
         return self.run_insts(block, known)
 
-    def run_insts(self, block: Block, known: dict[Value, Lane]) -> list[Lane]:
+    def run_insts(
+        self, block: Block, known: dict[Value, Lane], on: Lane | None = None
+    ) -> list[Lane]:
+        """The same with what is known so far, where `on` holds."""
         for inst in block.insts:
             if inst.op.name == "yield":
                 return [self.lane_in(known, x) for x in inst.operands]
-            known.update(zip(inst.results, self.run_inst(inst, known), strict=True))
+            known.update(zip(inst.results, self.run_inst(inst, known, on), strict=True))
         raise InternalError("a region without a yield")
 
-    def run_inst(self, inst: Inst, known: dict[Value, Lane]) -> list[Lane]:
+    def run_inst(self, inst: Inst, known: dict[Value, Lane], on: Lane | None) -> list[Lane]:
+        lanes = [self.lane_in(known, x) for x in inst.operands]
         if inst.op.name == "constant":
             return [self.b.const(inst.attrs["value"], inst.result.type.dtype)]
         if inst.op.name == "if":
-            condition = self.lane_in(known, inst.operands[0])
-            yes, no = (self.run_insts(block, dict(known)) for block in inst.blocks)
+            condition = lanes[0]
+            sides = (self.both(on, condition), self.both(on, self.b.bit_not(condition)))
+            yes, no = (
+                self.run_insts(block, dict(known), side)
+                for block, side in zip(inst.blocks, sides, strict=True)
+            )
             return [self.b.select(condition, x, y) for x, y in zip(yes, no, strict=True)]
+        if inst.op.name == "device_assert":
+            mask = self.both(on, lanes[1] if len(lanes) > 1 else None)
+            self.stop_unless(inst, [lanes[0]] if mask is None else [lanes[0], mask])
+            return []
         if not inst.op.is_elementwise:
             raise UnsupportedError(f"a combining function cannot use {inst.op.name}", inst.loc)
-        lanes = [self.lane_in(known, x) for x in inst.operands]
         return [inst.op.emit(self.b, *lanes, **inst.attrs)]
+
+    def both(self, x: Lane | None, y: Lane | None) -> Lane | None:
+        """Two conditions as one; None is one that holds."""
+        if x is None or y is None:
+            return y if x is None else x
+        return self.b.bit_and(*self.b.match(x, y))
 
     def lane_in(self, known: dict[Value, Lane], value: Value) -> Lane:
         return known[value] if value in known else self.scalar(value).lane

@@ -24,12 +24,14 @@ class Uniform:
 class Steps:
     """`base + stride * lane`, of integers (stride in units) or pointers (stride in bytes).
 
-    The stride is a Python int where it is known, else an i64 scalar.
+    The stride is a Python int where it is known, else an i64 scalar. One that was widened from
+    `narrow` wraps around as that does where lanes are made of it.
     """
 
     base: Lane
     stride: int | Lane
     depth: int
+    narrow: DType | None = None
 
     @property
     def dtype(self) -> DType:

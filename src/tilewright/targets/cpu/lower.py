@@ -239,7 +239,7 @@ def lower(
     memory = Memory(e, kernel, plan.roots, bounds)
     if counters:
         memory.counters = Counters(e, memory)
-    e.load = memory.load
+    e.load, e.stop_unless = memory.load, memory.stop_unless
     nests = NestWriter(e, memory, machine.vector_bytes)
     lowering = Lowering(kernel, machine, e, memory, nests, plan, Extents(plan))
     bind_params(lowering)

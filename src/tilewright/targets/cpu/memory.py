@@ -412,10 +412,15 @@ class Memory:
 
     def check_assert(self, inst: Inst, index: tuple[Index, ...]) -> None:
         """Stop the launch where a condition does not hold in a lane that is on."""
+        e = self.e
+        self.stop_unless(inst, [e.lanes_of(e.eval(x, index)) for x in inst.operands])
+
+    def stop_unless(self, inst: Inst, lanes: list[Lane]) -> None:
+        """The same for the condition, and the mask if there is one, as lanes."""
         e, b, w = self.e, self.e.b, self.e.w
-        bad = b.bit_not(e.lanes_of(e.eval(inst.operands[0], index)))
-        if len(inst.operands) > 1:
-            bad = b.bit_and(*b.match(bad, e.lanes_of(e.eval(inst.operands[1], index))))
+        bad = b.bit_not(lanes[0])
+        if len(lanes) > 1:
+            bad = b.bit_and(*b.match(bad, lanes[1]))
         any_bad = any_lane(b, bad)
         fault, go = w.new_label("fault"), w.new_label("go")
         w.write(f"br i1 {any_bad.text}, label %{fault}, label %{go}")

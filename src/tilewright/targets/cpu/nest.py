@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import inf, nan
 
@@ -11,6 +11,7 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Value, walk
 from tilewright.ir.op import OPS
 from tilewright.ir.types import DType
+from tilewright.passes.commutes import commutes, commutes_but_for_rounding
 from tilewright.targets.cpu.atomics import atomic
 from tilewright.targets.cpu.clip import Clipper, fill_tail, note_tail
 from tilewright.targets.cpu.evaluate import Buffer, Evaluator, Row
@@ -18,6 +19,7 @@ from tilewright.targets.cpu.forms import Form, Index, Uniform, Vector
 from tilewright.targets.cpu.loops import Carried, Loop
 from tilewright.targets.cpu.memory import Memory
 from tilewright.targets.cpu.pieces import begin_piece, find_sites
+from tilewright.targets.cpu.rows import shuffle, shuffle_pair
 from tilewright.targets.cpu.schedule import Anchor, Nest
 
 OPPOSITE = {"max": "min", "min": "max"}
@@ -36,6 +38,13 @@ def identity(combine: str, dtype: DType) -> int | float:
     return {"add": -0.0 if dtype.is_float else 0, "mul": 1, "bit_and": -1}.get(combine, 0)
 
 
+def keeps_order(inst: Inst) -> bool:
+    """Whether the operands of a reduction's function may not change places."""
+    if inst.attrs.get("combine") or inst.attrs.get("any_order"):
+        return False
+    return not (commutes(inst.blocks[0]) or commutes_but_for_rounding(inst.blocks[0]))
+
+
 @dataclass(eq=False, slots=True)
 class Reduction:
     """A reduction along the vector axis while its row is written."""
@@ -43,6 +52,7 @@ class Reduction:
     inst: Inst
     dtypes: list[DType]  # of the accumulators
     names: list[str]  # the ops that combine into each, "" for a region
+    in_order: bool = False  # only neighbours may be combined, the earlier one first
     accumulators: list[list[Carried | Lane]] = field(default_factory=list)  # by unrolled copy
 
     @property
@@ -211,7 +221,7 @@ class NestWriter:
     def copies(self, length: int, width: int) -> int:
         """How many chunks to take at once, each with accumulators of its own."""
         self.unroll = max(1, min(UNROLL if self.reductions else 1, length // width))
-        if any(r.is_long for r in self.reductions.values()):
+        if any(r.is_long or r.in_order for r in self.reductions.values()):
             self.unroll = 1
         return self.unroll
 
@@ -368,7 +378,7 @@ class NestWriter:
             dtypes = [t.float32 if d.bits < 32 else d for d in dtypes]
             if combine in OPPOSITE:
                 names, dtypes = [combine, OPPOSITE[combine]], dtypes * 2
-        out = Reduction(inst, dtypes, names)
+        out = Reduction(inst, dtypes, names, keeps_order(inst))
         width = self.e.row.width
         for _ in range(UNROLL):
             out.accumulators.append(
@@ -418,6 +428,12 @@ class NestWriter:
 
     def accumulate(self, reduction: Reduction, xs: list[Lane], ys: list[Lane]) -> list[Lane]:
         """Accumulators with more elements taken in."""
+        if reduction.in_order and xs[0].width > 1:
+            # As one row of twice the width, of which each lane and the next become one.
+            even, odd = (list(range(i, 2 * xs[0].width, 2)) for i in (0, 1))
+            pairs = list(zip(xs, ys, strict=True))
+            xs = [shuffle_pair(self.e, x, y, even) for x, y in pairs]
+            ys = [shuffle_pair(self.e, x, y, odd) for x, y in pairs]
         if not reduction.is_extreme:
             return self.combine(reduction.inst, xs, ys)
         out = []
@@ -437,15 +453,26 @@ class NestWriter:
             groups = [
                 self.join(reduction, groups[i], groups[i + 1]) for i in range(0, len(groups), 2)
             ]
-        lanes = self.b.fold(
-            lambda x, y: tuple(self.accumulate(reduction, list(x), list(y))), tuple(groups[0])
-        )
+        lanes = self.fold(reduction, groups[0])
         if reduction.is_extreme:
             lanes = [self.extreme(reduction, *lanes)]
         place = tuple(i for d, i in enumerate(index) if d != self.nest.axis)
         for value, lane in zip(inst.results, lanes, strict=True):
             lane = self.b.cast(lane, value.type.dtype)
             self.put(value, place, lane)
+
+    def fold(self, reduction: Reduction, lanes: list[Lane]) -> Sequence[Lane]:
+        """All lanes of a group as one."""
+        if not reduction.in_order:
+            return self.b.fold(
+                lambda x, y: tuple(self.accumulate(reduction, list(x), list(y))), tuple(lanes)
+            )
+        while (width := lanes[0].width) > 1:
+            first, second = (
+                [shuffle(self.e, x, list(range(i, width, 2))) for x in lanes] for i in (0, 1)
+            )
+            lanes = self.combine(reduction.inst, first, second)
+        return lanes
 
     def join(self, reduction: Reduction, xs: list[Lane], ys: list[Lane]) -> list[Lane]:
         """The accumulators of two copies as one; only the first may have seen a chunk."""

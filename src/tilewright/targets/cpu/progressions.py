@@ -115,7 +115,8 @@ def cast(e: Evaluator, inst: Inst, forms: list[Form]) -> Form | object:
         return UNKNOWN
     if to.is_integer and to.bits >= 32 and not (to.bits > form.dtype.bits and wraps(e, form)):
         base = e.at(form.depth, lambda: e.b.cast(form.base, to))
-        return Steps(base, form.stride, form.depth)
+        narrow = form.dtype if to.bits > form.dtype.bits and not ends_in_range(e, form) else None
+        return Steps(base, form.stride, form.depth, narrow)
     return UNKNOWN
 
 
@@ -125,8 +126,27 @@ def wraps(e: Evaluator, form: Steps) -> bool:
     return not form.dtype.is_signed or bool(far)
 
 
+def ends_in_range(e: Evaluator, form: Steps) -> bool:
+    """Whether a progression surely stays in its dtype."""
+    if form.base.known is None or not isinstance(form.stride, int):
+        return False
+    return abs(form.base.known) + abs(form.stride) * e.row.length < 1 << form.dtype.bits - 1
+
+
 def wide(e: Evaluator, lane: Lane) -> Lane:
     return e.b.cast(lane, t.int64)
+
+
+def unless_wrapped(e: Evaluator, form: Steps, limit: Lane) -> Lane:
+    """The limit of a mask; one that all lanes pass where 32-bit numbers wrap around in the row.
+
+    Those that wrapped are small, so they are below the bound; what they then access is out of
+    bounds, and is found there.
+    """
+    if form.dtype.bits > 32 or ends_in_range(e, form):
+        return limit
+    last = e.const((1 << form.dtype.bits - 1) - e.span, form.dtype)
+    return e.b.select(e.b.gt(form.base, last), e.const(e.span), limit)
 
 
 def comparison(less: bool, equal: bool) -> Callable:
@@ -145,7 +165,8 @@ def comparison(less: bool, equal: bool) -> Callable:
 
         def make() -> Lane:
             limit = e.b.sub(wide(e, larger.lane), wide(e, smaller.base))
-            return e.b.add(limit, e.const(1)) if equal else limit
+            limit = e.b.add(limit, e.const(1)) if equal else limit
+            return unless_wrapped(e, smaller, limit)
 
         return Prefix(e.at(depth, make), depth)
 

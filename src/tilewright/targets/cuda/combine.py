@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from tilewright.codegen.literals import Lane
 from tilewright.errors import UnsupportedError
 from tilewright.ir import types as t
 from tilewright.ir.inst import Block, Inst, Value
 from tilewright.ir.op import OPS
 from tilewright.ir.types import DType
-from tilewright.ops.rules import numpy_dtype
+from tilewright.passes.commutes import commutes
 
 if TYPE_CHECKING:
     from tilewright.targets.cuda.lower import Lowering
 
 Group = tuple[Lane, ...]  # one value of each operand
 NARROW = (t.float16, t.bfloat16)
-SAMPLES = (0, 1, 2, 3, -1, 7, 100, -100)
 
 
 class Combiner:
@@ -74,46 +71,3 @@ def run(x: Lowering, block: Block, known: dict[Value, Lane]) -> list[Lane]:
             raise UnsupportedError(f"a combining function cannot use {name}", inst.loc)
         known.update(zip(inst.results, results, strict=True))
     return []
-
-
-# --- does the order matter? Asked of the function itself, on samples
-
-
-def commutes(block: Block) -> bool:
-    """Whether a region gives the same for its two groups swapped, on many samples."""
-    count = len(block.params) // 2
-    columns = [samples(p.type.dtype) for p in block.params[:count]]
-    rng = np.random.default_rng(0)
-    size = 512
-    xs = [column[rng.integers(0, len(column), size)] for column in columns]
-    ys = [column[rng.integers(0, len(column), size)] for column in columns]
-    one = evaluate(block, [*xs, *ys])
-    two = evaluate(block, [*ys, *xs])
-    if one is None or two is None:
-        return False
-    return all(p.tobytes() == q.tobytes() for p, q in zip(one, two, strict=True))
-
-
-def samples(dtype: DType) -> np.ndarray:
-    held = numpy_dtype(dtype)
-    numbers = np.array(SAMPLES).astype(held)
-    if dtype.is_float and dtype.bits >= 16:
-        extra = np.array([np.nan, np.inf, -np.inf, 0.5, -2.5]).astype(held)
-        return np.concatenate([numbers, extra])
-    return numbers
-
-
-def evaluate(block: Block, values: Sequence[np.ndarray]) -> list[np.ndarray] | None:
-    """A region on arrays; None where it does more than compute element by element."""
-    known = dict(zip(block.params, values, strict=True))
-    for inst in block.insts:
-        if any(v not in known for v in inst.operands):
-            return None
-        operands = [known[v] for v in inst.operands]
-        if inst.op.name == "yield":
-            return [np.broadcast_to(o, values[0].shape) for o in operands]
-        if not (inst.op.is_elementwise or inst.op.name == "constant"):
-            return None
-        with np.errstate(all="ignore"):
-            known[inst.result] = np.asarray(inst.op.eager(*operands, **inst.attrs))
-    return None
