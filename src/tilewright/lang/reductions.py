@@ -148,31 +148,37 @@ def reduce_or(input: Any, axis: Any = None, keep_dims: bool = False) -> tensor:
 # --- extremes
 
 
+def beyond(value1: tensor, value2: tensor, up: bool) -> tensor:
+    """Whether the first of two is further up, or further down; everything is beyond NaN."""
+    further = value1 > value2 if up else value1 < value2
+    return further | (value2 != value2) if value2.dtype.is_float else further
+
+
 @builtin
 def left_if_above(value1: tensor, index1: tensor, value2: tensor, index2: tensor) -> tuple:
     """The larger of two, the earlier one where they are equal."""
-    take = (value1 > value2) | ((value1 == value2) & (index1 < index2))
+    take = beyond(value1, value2, True) | ((value1 == value2) & (index1 < index2))
     return a.where(take, value1, value2), a.where(take, index1, index2)
 
 
 @builtin
 def any_if_above(value1: tensor, index1: tensor, value2: tensor, index2: tensor) -> tuple:
     """The larger of two."""
-    take = value1 > value2
+    take = beyond(value1, value2, True)
     return a.where(take, value1, value2), a.where(take, index1, index2)
 
 
 @builtin
 def left_if_below(value1: tensor, index1: tensor, value2: tensor, index2: tensor) -> tuple:
     """The smaller of two, the earlier one where they are equal."""
-    take = (value1 < value2) | ((value1 == value2) & (index1 < index2))
+    take = beyond(value1, value2, False) | ((value1 == value2) & (index1 < index2))
     return a.where(take, value1, value2), a.where(take, index1, index2)
 
 
 @builtin
 def any_if_below(value1: tensor, index1: tensor, value2: tensor, index2: tensor) -> tuple:
     """The smaller of two."""
-    take = value1 < value2
+    take = beyond(value1, value2, False)
     return a.where(take, value1, value2), a.where(take, index1, index2)
 
 

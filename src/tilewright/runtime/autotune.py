@@ -106,12 +106,15 @@ class Autotuner(Wrapper):
         return [self.fn.warmup(*args, **kwargs, **c.all_kwargs()) for c in configs]
 
     def choose(self, args: tuple, kwargs: dict[str, Any]) -> Config:
-        if len(self.configs) == 1 or settings.get("target") == "eager":
+        if len(self.configs) == 1:
+            self.check_conflicts(self.configs[0], kwargs)
             return self.configs[0]
+        stepped = settings.get("target") == "eager"
         key = self.key_of({**self.nargs, **kwargs})
+        key = (*key, "eager") if stepped else key  # where nothing is measured
         found = self.cache.get(key)
         if found is None:
-            found = self.recall(key) if self.cache_results else None
+            found = self.recall(key) if self.cache_results and not stepped else None
             if found is None:
                 with unobserved():
                     found = self.search(key, args, kwargs)
@@ -142,7 +145,7 @@ class Autotuner(Wrapper):
         self.pre_hook(full, reset_only=True)
         self.configs_timings = timings
         self.bench_time = time.perf_counter() - begin
-        if self.cache_results:
+        if self.cache_results and settings.get("target") != "eager":
             self.remember(key, best)
         if os.environ.get("TRITON_PRINT_AUTOTUNING", "") == "1":
             print(
@@ -156,12 +159,7 @@ class Autotuner(Wrapper):
 
         Infinite for one that cannot be compiled or does not fit.
         """
-        conflicts = meta.keys() & config.kwargs.keys()
-        if conflicts:
-            raise ValueError(
-                f"Conflicting meta-parameters: {', '.join(sorted(conflicts))}. "
-                "Make sure that you don't re-define auto-tuned symbols."
-            )
+        self.check_conflicts(config, meta)
         if settings.get("target") == "eager":
             return [0.0, 0.0, 0.0]  # no configuration is faster than another, so the first is taken
         try:
@@ -169,6 +167,14 @@ class Autotuner(Wrapper):
         except (OutOfResources, CompileError) as error:
             self.failures.append(error)
             return [inf, inf, inf]
+
+    def check_conflicts(self, config: Config, meta: dict[str, Any]) -> None:
+        conflicts = meta.keys() & config.kwargs.keys()
+        if conflicts:
+            raise ValueError(
+                f"Conflicting meta-parameters: {', '.join(sorted(conflicts))}. "
+                "Make sure that you don't re-define auto-tuned symbols."
+            )
 
     def run_trial(self, config: Config, args: tuple, meta: dict[str, Any]) -> Any:
         trial = Trial(self, config, args, meta)
