@@ -82,7 +82,7 @@ class CudaBinary:
     # --- launching
 
     def launch(
-        self, grid: tuple[int, int, int], values: Sequence[Any], team: int = 0, counters: int = 0
+        self, grid: tuple[int, int, int], values: Sequence[Any], place: int = -1, counters: int = 0
     ) -> None:
         """Run the grid on the current stream; returns before it is over.
 

@@ -111,6 +111,11 @@ class CudaTarget:
     def prepare(self, keep: Keep) -> None:
         """Nothing is needed before the first launch."""
 
+    def place(self, device: str, team: int) -> int:
+        """The number of the GPU that arrays are on; -1 without arrays: the current one."""
+        kind, _, number = device.partition(":")
+        return int(number or 0) if kind == self.devices else -1
+
     def shortcut(self, spec: ShortcutSpec) -> None:
         """Launches are Python's."""
 
