@@ -16,7 +16,6 @@ from tilewright.targets.cuda import arch as arches
 from tilewright.targets.cuda import driver, fastcall
 from tilewright.targets.cuda.arch import Arch
 from tilewright.targets.cuda.launch import CudaBinary
-from tilewright.targets.cuda.lower import lower
 from tilewright.targets.fastcall.shortcut import Shortcut, compile_launcher
 
 NUM_WARPS = 4
@@ -62,7 +61,7 @@ class CudaTarget:
     def identity(self) -> str:
         arch = self.machine()
         version = "" if self.named else f" driver {driver.driver().version}"
-        return f"{arch.name} ptx{arch.ptx} LLVM {llvm.llvm_version()}{version}"
+        return f"{arch.name} ptx{arch.ptx} {llvm.release()}{version}"
 
     def lower(self, kernel: Kernel, *, bounds: bool, counters: bool) -> CudaCode:
         """The kernel as LLVM IR; `kernel.meta["options"]` holds the options of the launch.
@@ -72,6 +71,9 @@ class CudaTarget:
         """
         if counters:
             raise UnsupportedError("the CUDA target counts no accesses; run on the CPU for that")
+        # Met only when something is compiled: most of what a launch from the disk cache imports.
+        from tilewright.targets.cuda.lower import lower
+
         options = kernel.meta.get("options", {})
         arch = self.machine()
         lowered = lower(
