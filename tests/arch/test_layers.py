@@ -55,6 +55,7 @@ LAZY_MODULES = {
     # ... and a compiler when the disk cache has nothing.
     ("targets/cpu/launch.py", "tilewright.targets.cpu.lower"),
     ("targets/cpu/launch.py", "tilewright.targets.cpu.prints"),
+    ("targets/cuda/target.py", "tilewright.targets.cuda.lower"),
 }
 
 FILE_LINES = 600

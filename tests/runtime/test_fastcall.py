@@ -21,7 +21,7 @@ from tilewright.errors import ArgumentTypeError, LaunchError, OutOfBoundsError
 from tilewright.runtime import arrays
 from tilewright.runtime.handle import SteppedKernel
 from tilewright.runtime.kernel import JITFunction, launch_observers, unobserved
-from tilewright.targets.cpu import fastcall
+from tilewright.targets.fastcall import shortcut as fastcall
 
 pytestmark = [
     pytest.mark.cpu,
@@ -111,7 +111,7 @@ class Reader:
         kernel = fresh(fill)
         out = np.zeros(2, np.float32)
         warm(kernel, (1,), out, 1.5)
-        self.shortcut = kernel.shortcut
+        self.shortcut = kernel.shortcuts["cpu"]
 
     def __call__(self, value):
         native, one = self.shortcut.native, (value, 1.5)
@@ -273,7 +273,7 @@ def test_ints_of_every_width():
         for value in INTS:
             kernel[(1,)](out, value)
             assert out[0] == np.array(value % 2**64, np.uint64).astype(np.int64)
-    assert len(kernel.shortcut.lines) == 3  # 1, 32 and 64 bits; more are Python's
+    assert len(kernel.shortcuts["cpu"].lines) == 3  # 1, 32 and 64 bits; more are Python's
     with pytest.raises(LaunchError, match="65 bits"):
         kernel[(1,)](out, 2**64)
 
@@ -338,7 +338,7 @@ def test_dtypes_of_arrays(torch):
             for out in (np.zeros(2, dtype), torch.from_numpy(np.zeros(2, dtype))):
                 kernel[(2,)](out, True)
                 assert out.tolist() == [1, 1]
-    assert len(kernel.shortcut.lines) == 12
+    assert len(kernel.shortcuts["cpu"].lines) == 12
 
 
 def test_equal_constants_of_other_types():
@@ -403,7 +403,7 @@ def test_wrong_calls():
     with pytest.raises(ArgumentTypeError):
         kernel[(1,)]([1.0], 2.0)
     with pytest.raises(TypeError):
-        kernel.shortcut.call()
+        kernel.shortcuts["cpu"].call()
 
 
 def test_grids():
@@ -527,7 +527,7 @@ def test_many_constants(monkeypatch):
         for value in range(2, 14):
             kernel[(1,)](out, 2, 3, 4, value)
             assert out[3] == value
-    assert len(kernel.shortcut.lines) == 6
+    assert len(kernel.shortcuts["cpu"].lines) == 6
 
 
 # --- faults
@@ -682,7 +682,7 @@ def test_without_a_native_launcher(monkeypatch):
     for value in range(6):
         kernel[(3,)](out, float(value))
         assert out.tolist() == [value] * 3
-    assert kernel.shortcut is None and by_python(kernel) == 5
+    assert kernel.shortcuts == {"cpu": None} and by_python(kernel) == 5
 
 
 # --- the process
@@ -697,9 +697,10 @@ def test_references(torch):
     function = lambda meta: grid  # noqa: E731
     kernel[function](out, 2**40, scale, True, 1000, NAME=name)
     handle = kernel[grid](out, 2**40, scale, True, 1000, NAME=name)
+    shortcut = kernel.shortcuts["cpu"]
     counted = [
         grid, name, scale, out, other, handle, function, kernel, None, True, out.dtype,
-        kernel.shortcut.lines, *kernel.shortcut.lines, kernel.shortcut.call, sys.intern("out"), (),
+        shortcut.lines, *shortcut.lines, shortcut.call, sys.intern("out"), (),
     ]  # fmt: skip
     gc.collect()
     before = [sys.getrefcount(x) for x in counted]

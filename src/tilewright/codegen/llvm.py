@@ -96,6 +96,13 @@ def llvm_version() -> str:
         return ".".join(map(str, _binding().llvm_version_info))
 
 
+def release() -> str:
+    """The same for keys of code that may be there already: LLVM is not loaded to find out."""
+    import llvmlite
+
+    return f"llvmlite {llvmlite.__version__}"
+
+
 @functools.cache
 def host_machine(features_override: str = "") -> Machine:
     """This computer, or with the name of one of the `LEVELS` a lesser one of its kind.

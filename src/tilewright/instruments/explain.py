@@ -117,7 +117,7 @@ def examine(call: Call, entry: Entry, grid: Grid) -> KernelRun:
     timing = timed(call, entry, grid)
     counted = call.compile(counters=True)
     counters = Counting(call, counted)
-    counted.binary.launch(grid, call.slots, call.settings.team, counters.address)
+    counted.binary.launch(grid, call.slots, entry.place, counters.address)
     code = call.jit.fn.__code__
     return KernelRun(
         name=call.jit.__name__,

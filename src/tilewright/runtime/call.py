@@ -93,7 +93,7 @@ class Call:
     @property
     def key(self) -> tuple:
         """What the code depends on, of this call."""
-        parts: list[Any] = [self.settings.number, frozen(self.options)]
+        parts: list[Any] = [self.settings.number, self.device, frozen(self.options)]
         for leaf in self.leaves:
             if leaf.type is not None:
                 parts.append((leaf.type, leaf.divisible))

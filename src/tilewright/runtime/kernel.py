@@ -72,7 +72,7 @@ class KernelInterface:
 class Entry:
     """A kernel compiled for certain dtypes, constants and options, ready to be launched."""
 
-    __slots__ = ("handle", "run", "keep", "target", "settings", "team", "writes", "launches")
+    __slots__ = ("handle", "run", "keep", "target", "settings", "place", "writes", "launches")
 
     def __init__(
         self,
@@ -80,22 +80,28 @@ class Entry:
         trees: dict[str, Tree],
         target: Target,
         settings: Settings,
+        device: str,
     ):
         binary = handle.compilation.binary
         self.handle = handle
         self.run = binary.launch
         self.target = target
         self.settings = settings
-        self.team = settings.team
-        self.launches = 0  # on the short way in Python
+        self.place = target.place(device, settings.team)
+        self.launches = 0  # in Python, where all arguments were of classes it knew
         self.writes = handle.compilation.writes
         self.keep = kept_slots(trees)
 
     def launch(self, grid: Grid, slots: tuple) -> CompiledKernel:
         """Run with the slots of all arguments that are passed at run time or are 1."""
         if 0 not in grid:
-            self.run(grid, slots if self.keep is None else self.keep(slots), self.team)
+            self.run(grid, slots if self.keep is None else self.keep(slots), self.place)
         return self.handle
+
+    def is_due(self) -> bool:
+        """Count a launch in Python; whether it is the 4th, 8th, 16th, ..."""
+        count = self.launches = self.launches + 1
+        return count > 2 and not count & (count - 1)
 
     def check_writable(self, writable: dict[str, bool]) -> None:
         """Raise when the kernel writes to an argument that is read-only."""
@@ -155,8 +161,7 @@ class JITFunction(JITCallable, KernelInterface):
         self.lock = threading.RLock()
         self._parameters: Signature | None = None
         self._launch: Callable | None = None
-        self.shortcut: Shortcut | None = None
-        self.shortcut_target: Target | None = None
+        self.shortcuts: dict[str, Shortcut | None] = {}  # by target
         for observer in launch_observers:
             observer.define(self)
 
@@ -238,14 +243,17 @@ class JITFunction(JITCallable, KernelInterface):
             call.run_eager(call.grid(grid))
             return SteppedKernel(self, call.constants, options)
         values = tuple(arguments.values())
-        classes = (settings.number, *(v.__class__ for v in values))
-        if classes not in self.table and not self.parameters.rest:
-            target = call.target
-            made = launcher.inner(self.parameters, values, target.facts, call.device, self.ways)
-            if made is not None:
-                self.table[classes] = made
         entry = self.entry(call)
         entry.check_writable(call.writable)
+        classes = (settings.number, *(v.__class__ for v in values))
+        if classes in self.table:  # made for arrays on another device
+            if entry.is_due():
+                self.learn(entry, values, options)
+        elif not self.parameters.rest:
+            facts = call.target.facts
+            made = launcher.inner(self.parameters, values, facts, call.device, self.ways)
+            if made is not None:
+                self.table[classes] = made
         return entry.launch(call.grid(grid), call.all_slots)
 
     # --- compiling
@@ -281,34 +289,40 @@ class JITFunction(JITCallable, KernelInterface):
                 for observe in compile_observers:
                     observe(self, call, handle)
                 found = self.entries[call.key] = Entry(
-                    handle, call.trees, call.target, call.settings
+                    handle, call.trees, call.target, call.settings, call.device
                 )
             return found
 
     def learn(self, entry: Entry, values: tuple, options: dict[str, Any]) -> None:
         """Have a native launcher do launches like this one, where the target has one."""
         with self.lock:
-            if self.shortcut is None:
-                self.shortcut = entry.target.shortcut(self.shortcut_spec())
-                if self.shortcut is None:
-                    return
-                self.shortcut_target = entry.target
-                self._launch = self.shortcut.call
+            shortcut = self.shortcut(entry.target)
             # Another thread may have dropped the entry meanwhile.
-            if entry.target is not self.shortcut_target or entry not in self.entries.values():
+            if shortcut is None or entry not in self.entries.values():
                 return
             fixed = [is_fixed(p, v) for p, v in zip(self.params, values, strict=True)]
-            self.shortcut.learn(
+            shortcut.learn(
                 values, options, fixed, entry.settings.number,
-                entry.handle.compilation.binary, entry.team, entry.handle,
+                entry.handle.compilation.binary, entry.place, entry.handle,
             )  # fmt: skip
 
-    def shortcut_spec(self) -> ShortcutSpec:
+    def shortcut(self, target: Target) -> Shortcut | None:
+        """The native launcher for a target. What it does not know goes to that of the target
+        before, and from the first to Python."""
+        name = target.name
+        if name not in self.shortcuts:
+            made = self.shortcuts[name] = target.shortcut(self.shortcut_spec(target.facts))
+            if made is not None:
+                self._launch = made.call
+        return self.shortcuts[name]
+
+    def shortcut_spec(self, facts: frozenset[str]) -> ShortcutSpec:
         params, name = self.params, self.__name__
         empty = inspect.Parameter.empty
         return ShortcutSpec(
             tuple(p.name for p in params), tuple(p.default for p in params), empty,
             tuple(p.is_constexpr for p in params), tuple(p.specialize for p in params),
+            tuple(p.align and "divisible" in facts for p in params),
             self.make_launch(), lambda grid: sizes(grid, name),
             (launch_observers, self.pre_run_hooks), settings_in_force.seen, self.watched,
         )  # fmt: skip
@@ -321,8 +335,9 @@ class JITFunction(JITCallable, KernelInterface):
         """Drop everything that was compiled."""
         with self.lock:
             self.table.clear()
-            if self.shortcut is not None:
-                self.shortcut.clear()
+            for shortcut in self.shortcuts.values():
+                if shortcut is not None:
+                    shortcut.clear()
             self.entries.clear()
             self.watched.clear()
 

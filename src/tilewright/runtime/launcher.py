@@ -48,8 +48,7 @@ def {name}(__grid, {values}__options):
         __found = __entries[__key] = __find(({values}), __options)
     if not ({writable}):
         __found.check_writable({{{writables}}})
-    __count = __found.launches = __found.launches + 1
-    if __count > 2 and not __count & (__count - 1):
+    if __found.is_due():
         __learn(__found, ({values}), __options)
     if __grid.__class__ is not tuple and __callable(__grid):
         __grid = __grid({{**__options, **__dict(__zip(__names, ({values})))}})

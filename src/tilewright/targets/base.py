@@ -23,9 +23,10 @@ class Binary(Protocol):
     metadata: dict[str, Any]
 
     def launch(
-        self, grid: tuple[int, int, int], values: Sequence[Any], threads: int, counters: int = 0
+        self, grid: tuple[int, int, int], values: Sequence[Any], place: int, counters: int = 0
     ) -> None:
-        """Run the grid. `values` are, parameter by parameter, what the target's slots hold.
+        """Run the grid. `values` are, parameter by parameter, what the target's slots hold;
+        `place` is what `Target.place` said.
 
         Raises:
             OutOfBoundsError: and other faults of the kernel, at the user's line.
@@ -46,6 +47,7 @@ class ShortcutSpec:
     missing: Any  # the default of a parameter that has none
     constexprs: tuple[bool, ...]
     specialized: tuple[bool, ...]  # on the value 1
+    aligned: tuple[bool, ...]  # on what addresses and numbers are multiples of
     fallback: Callable  # the launch in Python: (grid, *args, **kwargs)
     sizes: Callable[[Any], tuple[int, int, int]]  # of a grid
     quiet: tuple[list, ...]
@@ -67,7 +69,7 @@ class Shortcut(Protocol):
         fixed: Sequence[bool],
         settings: int,
         binary: Any,
-        team: int,
+        place: int,
         result: Any,
     ) -> None:
         """Do launches like this one from now on, if that can be.
@@ -108,6 +110,10 @@ class Target(Protocol):
 
     def prepare(self, keep: Keep) -> None:
         """Get ready for kernels, before the first is compiled; what is made is best kept."""
+
+    def place(self, device: str, team: int) -> int:
+        """What of the machine a launch takes, for arrays on `device`: so many threads of a CPU, a
+        GPU by its number, or -1 for the one that is current."""
 
     def shortcut(self, spec: ShortcutSpec) -> Shortcut | None:
         """A native launcher for a kernel; None where there is none."""

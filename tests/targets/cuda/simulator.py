@@ -378,17 +378,18 @@ class SimulatedBinary(CudaBinary):
         return "\n".join(["", *lines, ""])
 
     def launch(
-        self, grid: tuple[int, int, int], values: Sequence[Any], team: int = 0, counters: int = 0
+        self, grid: tuple[int, int, int], values: Sequence[Any], place: int = -1, counters: int = 0
     ) -> None:
-        self.count += 1
-        self.history[self.count % cuda_launch.REMEMBERED] = (grid, values)
-        buffer = cuda_launch.ParameterBuffer(self.size)
+        number = self.history.next()
+        buffer = cuda_launch.ParameterBuffer(self.history.size)
         head = (*grid, self.threads, 1, 1, self.shared, 0, 0, 0)
-        own = (self.record, self.count, counters)
+        own = (self.record, number, counters)
+        pack = self.history.pack_into
         try:
-            self.pack(buffer.memory, 0, *head, *own, *values)
+            pack(buffer.memory, 0, *head, *own, *values)
         except OverflowError:
-            self.pack(buffer.memory, 0, *head, *own, *self.rounded(values))
+            pack(buffer.memory, 0, *head, *own, *self.rounded(values))
+        self.history.remember(number, buffer.address)
         x, y, z = grid
         for number in range(x * y * z):
             program = (number % x, number // x % y, number // (x * y))

@@ -13,7 +13,8 @@ from tilewright import language as tl
 from tilewright.errors import LaunchError
 from tilewright.ir.types import parse_type
 from tilewright.targets.cuda import arch, driver
-from tilewright.targets.cuda.launch import CudaBinary, slot_format
+from tilewright.targets.cuda.history import slot_format
+from tilewright.targets.cuda.launch import CudaBinary, ParameterBuffer
 from tilewright.targets.cuda.target import CUDA, CudaTarget, warps_of
 
 needs_no_driver = pytest.mark.skipif(driver.is_available(), reason="there is a GPU here")
@@ -87,6 +88,14 @@ def binary() -> CudaBinary:
     return CudaBinary(b"", metadata)
 
 
+def launch_number(found: CudaBinary, number: int, grid: tuple, values: tuple) -> None:
+    """Have a binary remember a launch that there was not."""
+    buffer = ParameterBuffer(found.history.size)
+    head = (*grid, 128, 1, 1, 0, 0, 0, 0)
+    found.history.pack_into(buffer.memory, 0, *head, found.record, number, 0, *values)
+    found.history.remember(number, buffer.address)
+
+
 @pytest.mark.parametrize(
     ("address", "text"),
     [
@@ -99,8 +108,7 @@ def test_late_reports_name_the_launch_they_are_of(address, text):
     found = binary()
     memory = (ctypes.c_uint64 * 8)()
     found.record = ctypes.addressof(memory)
-    found.count = 5
-    found.history[4] = ((2, 3, 1), (1000, 1000, 1400, 7))
+    launch_number(found, 4, (2, 3, 1), (1000, 1000, 1400, 7))
     memory[0], memory[1] = 1 << 48 | 4 << 31 | 5, address
     message = str(found.fault())
     assert "program (1, 2, 0)" in message
@@ -112,7 +120,7 @@ def test_reports_of_launches_long_ago_give_the_address():
     found = binary()
     memory = (ctypes.c_uint64 * 8)()
     found.record = ctypes.addressof(memory)
-    found.count = 5000
+    launch_number(found, 4 + 256, (2, 3, 1), (1000, 1000, 1400, 7))
     memory[0], memory[1] = 1 << 48 | 4 << 31 | 5, 0x1234
     assert "touches address 0x1234" in str(found.fault())
 

@@ -1,168 +1,116 @@
-"""Launches that take less than a microsecond: one native function from the call to the pool."""
+"""The end of a native launch on the CPU: its arguments in a block, and the grid on the pool."""
 
 from __future__ import annotations
 
-import ctypes
-import struct
-import sys
-import sysconfig
+import string
 import threading
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
-from tilewright.codegen import llvm
 from tilewright.targets.base import ShortcutSpec
 from tilewright.targets.cpu import threads
-from tilewright.targets.cpu.fastcall_ir import EXPORTS, MOST_PARAMETERS, launcher_ir
-from tilewright.targets.cpu.fastcall_match import MOST_OPTIONS
-from tilewright.targets.cpu.fastcall_read import (
-    INT,
-    IS_CONSTEXPR,
-    IS_SPECIALIZED,
-    OBJECT,
-    PASSED,
-    Layouts,
-)
+from tilewright.targets.fastcall.frame import Ending
+from tilewright.targets.fastcall.match import LINE
+from tilewright.targets.fastcall.read import CPU
+from tilewright.targets.fastcall.shortcut import Native, Shortcut, takes
 
-MOST_LINES = 64  # launches that a kernel's launcher knows; the key of each is compared in 10 ns
-# Options of these types are known by identity.
-PLAIN = (int, bool, float, str, type(None))
-VERSIONS = ((3, 10), (3, 13))  # of Python, whose objects are read in place
-METH_FASTCALL_KEYWORDS = 0x82
+# Words of the plan of a line, then the numbers of the arguments that the code takes; parts are
+# the chunks of a thread, 0: each program is one.
+PLAN = {"entry": 0, "team": 1, "parts": 2, "taken": 3}
+PLAN_WORDS = len(PLAN)
+
+_RUN = """
+declare ptr @PyEval_SaveThread()
+declare void @PyEval_RestoreThread(ptr)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+declare i64 @tw_parallel(ptr, ptr, i64, i64, i64)
+
+; always
+define internal i1 @ready(ptr %line) nounwind alwaysinline {
+  ret i1 true
+}
+
+; run the grid, without the GIL
+define internal i64 @run(ptr %line, ptr %three, ptr %slots, ptr %block) nounwind {
+entry:
+  %plan_object = call ptr @PyTuple_GetItem(ptr %line, i64 $plan)
+  %plan = call ptr @PyBytes_AsString(ptr %plan_object)
+  %x = load i64, ptr %three, align 8
+  %yp = getelementptr i64, ptr %three, i64 1
+  %y = load i64, ptr %yp, align 8
+  %zp = getelementptr i64, ptr %three, i64 2
+  %z = load i64, ptr %zp, align 8
+  %xy = mul i64 %x, %y
+  %total = mul i64 %xy, %z
+  %none = icmp eq i64 %total, 0
+  br i1 %none, label %empty, label %head
+head:
+  call void @llvm.memset.p0.i64(ptr align 16 %block, i8 0, i64 $state_bytes, i1 false)
+  %args = getelementptr i8, ptr %block, i64 $state_bytes
+  store ptr %block, ptr %args, align 8
+  %a1 = getelementptr i64, ptr %args, i64 1
+  store i64 %x, ptr %a1, align 8
+  %a2 = getelementptr i64, ptr %args, i64 2
+  store i64 %y, ptr %a2, align 8
+  %a3 = getelementptr i64, ptr %args, i64 3
+  store i64 %z, ptr %a3, align 8
+  %a4 = getelementptr i64, ptr %args, i64 4
+  store i64 0, ptr %a4, align 8
+  %a5 = getelementptr i64, ptr %args, i64 5
+  store i64 0, ptr %a5, align 8
+  %to = getelementptr i64, ptr %args, i64 $head_slots
+  %countp = getelementptr i64, ptr %plan, i64 $taken
+  %count = load i64, ptr %countp, align 1
+  %numbers = getelementptr i64, ptr %plan, i64 $plan_words
+  br label %look
+look:
+  %i = phi i64 [ 0, %head ], [ %i1, %copy ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %copy, label %start
+copy:
+  %numberp = getelementptr i64, ptr %numbers, i64 %i
+  %number = load i64, ptr %numberp, align 1
+  %source0 = mul i64 %number, 3
+  %source = getelementptr i64, ptr %slots, i64 %source0
+  %target0 = mul i64 %i, 3
+  %target = getelementptr i64, ptr %to, i64 %target0
+  %words = load <3 x i64>, ptr %source, align 8
+  store <3 x i64> %words, ptr %target, align 8
+  %i1 = add i64 %i, 1
+  br label %look
+start:
+  %entry_code = load ptr, ptr %plan, align 1
+  %teamp = getelementptr i64, ptr %plan, i64 $team
+  %team = load i64, ptr %teamp, align 1
+  %partsp = getelementptr i64, ptr %plan, i64 $parts
+  %parts = load i64, ptr %partsp, align 1
+  %single = icmp eq i64 %total, 1
+  %threads = select i1 %single, i64 1, i64 %team
+  %each = icmp eq i64 %parts, 0
+  br i1 %each, label %go, label %divide
+divide:
+  %pieces = mul i64 %team, %parts
+  %last = add i64 %total, %pieces
+  %last1 = sub i64 %last, 1
+  %chunk0 = sdiv i64 %last1, %pieces
+  br label %go
+go:
+  %chunk = phi i64 [ -1, %start ], [ %chunk0, %divide ]
+  %thread = call ptr @PyEval_SaveThread()
+  %status = call i64 @tw_parallel(ptr %entry_code, ptr %args, i64 %total, i64 %chunk, i64 %threads)
+  call void @PyEval_RestoreThread(ptr %thread)
+  ret i64 %status
+empty:
+  ret i64 0
+}
+"""
 
 
-class _Method(ctypes.Structure):
-    _fields_ = [
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    ]
-
-
-def is_possible() -> bool:
-    """Whether objects of this Python are laid out as native code takes for granted."""
-    return (
-        sys.implementation.name == "cpython"
-        and VERSIONS[0] <= sys.version_info[:2] <= VERSIONS[1]
-        and not sysconfig.get_config_var("Py_GIL_DISABLED")
-        and object.__basicsize__ == 16
-        and threads.is_native()
+def ending(state_words: int, head_slots: int) -> Ending:
+    """For argument blocks with a state of so many words, and so many slots before the arguments."""
+    text = string.Template(_RUN).substitute(
+        LINE | PLAN, plan_words=PLAN_WORDS, state_bytes=8 * state_words, head_slots=head_slots
     )
-
-
-def compile_launcher(state_words: int, head_slots: int) -> bytes:
-    """The object code that `Native` takes, to be kept on disk."""
-    # O2 would take 110 ms instead of 38 and save 15 of 480 ns.
-    return llvm.compile_object(launcher_ir(state_words, head_slots), llvm.host_machine()).bytes
-
-
-class Native:
-    """The native function, and what makes Python's functions of it."""
-
-    def __init__(self, object_bytes: bytes):
-        imports = {"tw_parallel": threads.start().parallel_address}
-        self.library = llvm.Library.load(object_bytes, EXPORTS, imports)
-        address = self.library.address
-        self.layouts = Layouts(address("tw_layouts"), address("tw_itemsizes"))
-        pointers = [ctypes.c_void_p] * 3
-        self.key = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64, *pointers)(
-            address("tw_key")
-        )
-        self.method = _Method(b"launch", address("tw_launch"), METH_FASTCALL_KEYWORDS, None)
-        prototype = ctypes.PYFUNCTYPE(
-            ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p
-        )
-        self._make = prototype(("PyCFunction_NewEx", ctypes.pythonapi))
-
-    def function(self, items: tuple) -> Callable:
-        """A launcher with these `ITEMS`."""
-        return self._make(ctypes.addressof(self.method), items, None)
-
-
-class Shortcut:
-    """`call(grid, *args, **kwargs)` does what was learnt, and else calls `spec.fallback`."""
-
-    def __init__(self, native: Native, spec: ShortcutSpec, failed: Callable):
-        self.native = native
-        self.lines: list[tuple] = []
-        # Names as calls hold them, which are compared by identity.
-        self.names = tuple(map(sys.intern, spec.names))
-        self.parameters = self.describe(spec)
-        # Beside what native code looks at, the owners of all that it has the addresses of.
-        self.call = native.function((
-            self.parameters, spec.fallback, spec.sizes, failed, self.lines, spec.quiet,
-            spec.settings, spec.watched, self.names, spec.defaults, native,
-        ))  # fmt: skip
-
-    def describe(self, spec: ShortcutSpec) -> bytes:
-        """The parameters as native code reads them."""
-        words = [len(self.names)]
-        rows = zip(self.names, spec.defaults, spec.constexprs, spec.specialized, strict=True)
-        for name, default, constexpr, specialized in rows:
-            flags = IS_CONSTEXPR * constexpr + IS_SPECIALIZED * specialized
-            words += [id(name), 0 if default is spec.missing else id(default), flags]
-        return struct.pack(f"={len(words)}Q", *words)
-
-    def learn(
-        self,
-        values: Sequence[Any],
-        options: dict[str, Any],
-        fixed: Sequence[bool],
-        settings: int,
-        binary: Any,
-        team: int,
-        result: Any,
-    ) -> None:
-        """Do launches like this one from now on, if that can be.
-
-        `fixed` tells which values are the same constants wherever they are the same objects.
-        """
-        if len(options) > MOST_OPTIONS or any(type(v) not in PLAIN for v in options.values()):
-            return
-        key = self.key(values, settings)
-        if key is None:
-            return
-        kinds, details = key[1::2], key[2::2]
-        if any(k == OBJECT and not f for k, f in zip(kinds, fixed, strict=True)):
-            return
-        taken = [
-            i
-            for i, (kind, detail) in enumerate(zip(kinds, details, strict=True))
-            if kind in PASSED and not (kind == INT and detail == 1)
-        ]
-        plan = binary.plan(team, len(taken))
-        names = list(map(sys.intern, options))
-        pairs = [id(item) for pair in zip(names, options.values()) for item in pair]
-        key_bytes = struct.pack(f"={len(key) + len(pairs)}q", *key, *pairs)
-        plan_bytes = struct.pack(f"={len(plan) + len(taken)}q", *plan, *taken)
-        kept = (values_kept(values, kinds), names, list(options.values()))
-        if all(line[0] != key_bytes for line in self.lines):
-            self.lines.insert(0, (key_bytes, plan_bytes, result, binary, kept))
-            del self.lines[MOST_LINES:]
-
-    def key(self, values: Sequence[Any], settings: int) -> list[int] | None:
-        """The key of a launch without its options; None when only Python can do it."""
-        layouts = self.native.layouts
-        layouts.find_torch()
-        for value in values:
-            layouts.admit(value)
-        count = len(values)
-        objects = (ctypes.py_object * count)(*values)
-        key = (ctypes.c_int64 * (1 + 2 * count))()
-        slots = (ctypes.c_int64 * (3 * count))()
-        known = self.native.key(self.parameters, settings, objects, key, slots)
-        return list(key) if known else None
-
-    def clear(self) -> None:
-        """Forget what was learnt."""
-        self.lines.clear()
-
-
-def values_kept(values: Sequence[Any], kinds: Sequence[int]) -> list[Any]:
-    """The objects whose addresses are in a key: constants, and the dtypes of arrays."""
-    kept = [value for value, kind in zip(values, kinds, strict=True) if kind == OBJECT]
-    return kept + [getattr(value, "dtype", None) for value in values]
+    return Ending(text, CPU, state_words + head_slots)
 
 
 _starting = threading.Lock()
@@ -170,13 +118,14 @@ _native: Native | None = None
 
 
 def shortcut(
-    spec: ShortcutSpec, failed: Callable, object_bytes: Callable[[], bytes]
+    spec: ShortcutSpec, failed: Callable, ending: Ending, object_bytes: Callable[[], bytes]
 ) -> Shortcut | None:
     """The shortcut of one kernel, where there can be one."""
     global _native
-    if not 1 <= len(spec.names) <= MOST_PARAMETERS or not is_possible():
+    if not takes(spec) or not threads.is_native():
         return None
     with _starting:
         if _native is None:
-            _native = Native(object_bytes())
+            imports = {"tw_parallel": threads.start().parallel_address}
+            _native = Native(object_bytes(), ending, imports)
     return Shortcut(_native, spec, failed)

@@ -27,10 +27,11 @@ from tilewright.ir.types import Type, parse_type
 from tilewright.passes import pipeline
 from tilewright.targets.base import Keep, ShortcutSpec
 from tilewright.targets.cpu import fastcall, threads
+from tilewright.targets.fastcall.frame import SLOTS
+from tilewright.targets.fastcall.shortcut import Shortcut, compile_launcher
 
 STATE_WORDS = 16  # the launch's state: 8 words of the pool, then the record of a fault
 HEAD_SLOTS = 6  # pointer to the state, grid, pointer to counters, reserved
-SLOTS = 3  # of a parameter: value, and the bounds of its storage
 TAKEN, SITE, PROGRAM, ADDRESS, STRIDE, COUNT = range(8, 14)  # words of the fault record
 CHUNKS_PER_THREAD = 6  # so that threads which finish early find work left
 
@@ -97,16 +98,18 @@ class CpuTarget:
         self.keep = keep
         threads.start(keep(f"pool {self.host()}", threads.compile_pool))
 
-    def shortcut(self, spec: ShortcutSpec) -> fastcall.Shortcut | None:
+    def place(self, device: str, team: int) -> int:
+        """How many threads a launch takes."""
+        return team
+
+    def shortcut(self, spec: ShortcutSpec) -> Shortcut | None:
         """A native launcher for a kernel; None where there is none."""
+        ending = fastcall.ending(STATE_WORDS, HEAD_SLOTS)
 
         def object_bytes() -> bytes:
-            return self.keep(
-                f"launcher {self.host()}",
-                lambda: fastcall.compile_launcher(STATE_WORDS, HEAD_SLOTS),
-            )
+            return self.keep(f"launcher {self.host()}", lambda: compile_launcher(ending))
 
-        return fastcall.shortcut(spec, CpuBinary.stopped, object_bytes)
+        return fastcall.shortcut(spec, CpuBinary.stopped, ending, object_bytes)
 
     def host(self) -> str:
         """This computer, whatever lesser one kernels are compiled for."""
@@ -187,11 +190,11 @@ class CpuBinary:
             out.append(value)
         return out
 
-    def plan(self, team: int, taken: int) -> tuple[int, int, int, int]:
-        """What a native launcher must know: the words of `fastcall_ir.PLAN`."""
-        if HEAD_SLOTS + SLOTS * taken != self.slots:
+    def plan(self, team: int, taken: Sequence[int]) -> list[int]:
+        """What a native launcher must know, as `fastcall.PLAN` tells."""
+        if HEAD_SLOTS + SLOTS * len(taken) != self.slots:
             raise InternalError(f"{self.metadata['name']}: code and launch take other arguments")
-        return self.entry, team, 0 if self.waits else CHUNKS_PER_THREAD, taken
+        return [self.entry, team, 0 if self.waits else CHUNKS_PER_THREAD, len(taken), *taken]
 
     def stopped(self, state: int, status: int) -> NoReturn:
         """Raise what stopped a launch by the native launcher, whose state is at an address."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -18,9 +19,11 @@ STATIC_SHARED = 48 << 10  # more must be asked for, function by function
 RECORD_BYTES = 64  # of the record in which a kernel reports a fault
 RECORDS = 1024  # in one piece of memory
 HOST_PORTABLE_MAPPED = 3
+RELAXED = 2  # mode of stream capture
 
 # Numbers of the driver's enumerations.
 INVALID_CONTEXT = {201, 400, 709}
+CAPTURE_IMPLICIT = 906  # of the default stream, while one that waits for it is captured
 MAX_SHARED_ATTRIBUTE = 8
 JIT_INFO, JIT_INFO_SIZE, JIT_ERROR, JIT_ERROR_SIZE, JIT_VERBOSE = 3, 4, 5, 6, 12
 INPUT_PTX = 1
@@ -98,6 +101,7 @@ SIGNATURES: dict[str, tuple] = {
     "cuStreamDestroy_v2": (Handle,),
     "cuStreamSynchronize": (Handle,),
     "cuStreamIsCapturing": (Handle, ctypes.POINTER(ctypes.c_int)),
+    "cuThreadExchangeStreamCaptureMode": (ctypes.POINTER(ctypes.c_int),),
     "cuEventCreate": (ctypes.POINTER(Handle), ctypes.c_uint),
     "cuEventDestroy_v2": (Handle,),
     "cuEventRecord": (Handle, Handle),
@@ -229,8 +233,10 @@ class Driver:
     def is_capturing(self, stream: int) -> bool:
         """Whether launches on a stream are recorded in a graph instead of run."""
         out = ctypes.c_int()
-        self.call("cuStreamIsCapturing", stream, ctypes.byref(out))
-        return out.value != 0
+        status = self.library.cuStreamIsCapturing(stream, ctypes.byref(out))
+        if status and status != CAPTURE_IMPLICIT:
+            raise LaunchError(f"cuStreamIsCapturing: {self.message(status)}")
+        return bool(status or out.value)
 
     # --- modules
 
@@ -290,7 +296,18 @@ class Driver:
         )  # fmt: skip
 
     def unload(self, function: Function) -> None:
+        """Free a module, after what runs of it is over."""
         self.call("cuModuleUnload", function.module)
+
+    def unload_retired(self) -> None:
+        """Unload what kernels that are gone have left."""
+        while retired:
+            functions, record = retired.pop()
+            for device, function in functions.items():
+                with in_force(device):
+                    self.unload(function)
+            ctypes.memset(record, 0, RECORD_BYTES)
+            self.free_records.append(record)
 
     def occupancy(self, function: Function, threads: int, shared: int) -> int:
         """How many programs one multiprocessor holds at a time."""
@@ -456,13 +473,52 @@ def stream_reader() -> Callable[[], tuple[int, int]] | None:
     return read
 
 
+def stream_of(device: int) -> int:
+    """The stream of a device, which may not be the current one, in force in torch."""
+    bindings = torch_cuda()
+    return 0 if bindings is None else bindings._cuda_getCurrentRawStream(device)
+
+
+@contextmanager
+def in_force(device: int) -> Iterator[None]:
+    """Make a device's context current inside."""
+    found = driver()
+    before = found.handle("cuCtxGetCurrent")
+    found.use(device)
+    try:
+        yield
+    finally:
+        found.call("cuCtxSetCurrent", before)
+
+
+@contextmanager
+def any_time(stream: int) -> Iterator[None]:
+    """Allow loading modules while a stream is being captured; otherwise old ones go first."""
+    found = driver()
+    if not found.is_capturing(stream):
+        found.unload_retired()
+        yield
+        return
+    mode = ctypes.c_int(RELAXED)
+    found.call("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
+    try:
+        yield
+    finally:
+        found.call("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
+
+
+# Functions by device, and the fault record, of kernels that are gone; appended by finalizers.
+retired: list[tuple[dict[int, Function], int]] = []
 _reader: list[Callable[[], tuple[int, int]]] = []
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reader.clear)
 
 
 def current_stream() -> tuple[int, int]:
     """The device and the stream that the user's array library has made current."""
     if _reader:
         return _reader[0]()
+    driver()  # or there is none to be had
     found = stream_reader()
     if found is not None:
         _reader.append(found)

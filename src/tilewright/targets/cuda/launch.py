@@ -6,14 +6,16 @@ import atexit
 import ctypes
 import struct
 import sys
+import threading
 import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from tilewright.errors import (
     DeviceAssertError,
+    InternalError,
     LaunchError,
     Loc,
     OutOfBoundsError,
@@ -21,23 +23,25 @@ from tilewright.errors import (
     excerpt,
     out_of_bounds_message,
 )
-from tilewright.ir.types import Type, parse_type
-from tilewright.targets.cuda import driver
+from tilewright.ir.types import parse_type
+from tilewright.targets.cuda import driver, fastcall
 from tilewright.targets.cuda.driver import Function
+from tilewright.targets.cuda.fastcall import (
+    CONFIG_BYTES,
+    EXTRA_END,
+    EXTRA_POINTER,
+    EXTRA_SIZE,
+    GRID_LIMITS,
+    LARGE_GRID,
+    LAUNCHES,
+    NO_STREAM,
+)
+from tilewright.targets.cuda.history import History
+from tilewright.targets.fastcall.frame import SLOTS
 
 WARP = 32
-GRID_LIMITS = ((1 << 31) - 1, (1 << 16) - 1, (1 << 16) - 1)
-SLOTS = 3  # of a pointer: address, and the bounds of its storage
-# A CUlaunchConfig: grid, block, shared memory, stream, no attributes; then the kernel's own
-# parameters, the first ones being the fault record, the number of the launch and the counters.
-HEAD = "@7I4xQQI4x"
-OWN = "QIQ"
-CONFIG_BYTES = struct.calcsize(HEAD)
-EXTRA_POINTER, EXTRA_SIZE, EXTRA_END = 1, 2, 0
 # The first word of a fault record: site + 1, the number of the launch, the program.
 SITE_SHIFT, LAUNCH_SHIFT = 48, 31
-LAUNCHES = 1 << 17  # numbers of launches, in turn
-REMEMBERED = 256  # launches whose arguments a late report can name
 
 
 class ParameterBuffer:
@@ -67,22 +71,24 @@ class CudaBinary:
         self.shared = metadata["shared"]
         self.functions: dict[int, Function] = {}
         self.handles: dict[int, int] = {}
-        types = [parse_type(text) for _, text in metadata["params"]]
-        packer = struct.Struct(HEAD + OWN + "".join(map(slot_format, types)))
-        self.pack, self.size = packer.pack_into, packer.size
+        self.history = History([parse_type(text) for _, text in metadata["params"]])
         # Taken by a launch and given back, so that threads never share one.
         self.free: list[ParameterBuffer] = []
         self.record = 0
         self.word: Any = None  # the first word of the record
-        self.count = 0
-        self.history: list[tuple | None] = [None] * REMEMBERED
         self.run: Any = None  # the driver's launch
         self.waits = metadata["asserts"]
+        self.loading = threading.Lock()
+
+    def __del__(self) -> None:
+        functions = getattr(self, "functions", None)
+        if functions and not self.history.is_captured and not sys.is_finalizing():
+            driver.retired.append((functions, self.record))
 
     # --- launching
 
     def launch(
-        self, grid: tuple[int, int, int], values: Sequence[Any], team: int = 0, counters: int = 0
+        self, grid: tuple[int, int, int], values: Sequence[Any], place: int = -1, counters: int = 0
     ) -> None:
         """Run the grid on the current stream; returns before it is over.
 
@@ -93,47 +99,93 @@ class CudaBinary:
                 asserts; else of an earlier launch of the kernel.
         """
         device, stream = driver.current_stream()
+        if place < 0 or place == device:
+            self.launch_on(device, stream, grid, values, counters)
+        else:
+            with driver.in_force(place):
+                self.launch_on(place, driver.stream_of(place), grid, values, counters)
+
+    def launch_on(
+        self,
+        device: int,
+        stream: int,
+        grid: tuple[int, int, int],
+        values: Sequence[Any],
+        counters: int,
+    ) -> None:
+        """Run the grid on a stream of the device whose context is current."""
         handle = self.handles.get(device)
         first = handle is None
         if first:
-            handle = self.load(device)
+            handle = self.load(device, stream)
         if self.word.value:
             raise self.fault()
         x, y, z = grid
         if y > GRID_LIMITS[1] or z > GRID_LIMITS[2]:
             raise self.grid_error(grid)
-        number = self.count = (self.count + 1) % LAUNCHES
-        self.history[number % REMEMBERED] = (grid, values)
         try:
             buffer = self.free.pop()
         except IndexError:
-            buffer = ParameterBuffer(self.size)
+            buffer = ParameterBuffer(self.history.size)
+        number = self.history.next()
         head = (x, y, z, self.threads, 1, 1, self.shared, stream, 0, 0)
         own = (self.record, number, counters)
+        pack = self.history.pack_into
         try:
-            self.pack(buffer.memory, 0, *head, *own, *values)
+            pack(buffer.memory, 0, *head, *own, *values)
         except (OverflowError, struct.error):
-            self.pack(buffer.memory, 0, *head, *own, *self.rounded(values))
+            pack(buffer.memory, 0, *head, *own, *self.rounded(values))
+        self.history.remember(number, buffer.address)
+        if stream and not self.history.is_captured and driver.driver().is_capturing(stream):
+            self.history.note_capture()
         status = self.run(buffer.address, handle, None, buffer.extra_address)
+        if status in driver.INVALID_CONTEXT and not driver.driver().handle("cuCtxGetCurrent"):
+            driver.driver().use(device)  # this thread had none
+            status = self.run(buffer.address, handle, None, buffer.extra_address)
         self.free.append(buffer)
         if status:
-            self.failed(status, device, grid, values, counters)
-        elif first or self.waits:
+            raise self.launch_error(status)
+        if first or self.waits:
             self.wait(stream)
 
-    def failed(
-        self, status: int, device: int, grid: tuple[int, int, int], values: Any, counters: int
-    ) -> None:
-        """Make the device's context current where that was amiss, else tell what was wrong."""
-        found = driver.driver()
-        if status in driver.INVALID_CONTEXT and not found.handle("cuCtxGetCurrent"):
-            found.use(device)
-            self.launch(grid, values, 0, counters)
-            return
-        raise LaunchError(f"{self.name}: the launch failed: {found.message(status)}")
+    def launch_error(self, status: int) -> LaunchError:
+        message = driver.driver().message(status)
+        return LaunchError(f"{self.name}: the launch failed: {message}")
 
-    def load(self, device: int) -> int:
-        """The driver's handle of the kernel on a device."""
+    def plan(self, place: int, taken: Sequence[int]) -> list[int] | None:
+        """What a native launcher must know, as `fastcall.PLAN` tells; None when it may not
+        launch this."""
+        if self.waits or not fastcall.is_connected():
+            return None
+        if len(taken) != len(self.history.places):
+            raise InternalError(f"{self.name}: code and launch take other arguments")
+        device = driver.current_stream()[0] if place < 0 else place
+        if device not in self.handles:
+            return None
+        pairs = [word for pair in zip(taken, self.history.places, strict=True) for word in pair]
+        return [
+            self.handles[device], driver.driver().contexts[device], self.record,
+            self.history.address, device, self.threads, self.shared,
+            self.history.size, self.history.row_bytes, len(taken), *pairs,
+        ]  # fmt: skip
+
+    def stopped(self, block: int, status: int) -> NoReturn:
+        """Raise what was wrong with a launch by the native launcher, whose block is there."""
+        if status == LARGE_GRID:
+            raise self.grid_error(tuple((ctypes.c_uint32 * 3).from_address(block)))
+        if status == NO_STREAM:
+            raise LaunchError(f"{self.name}: torch gives no stream of the device")
+        raise self.launch_error(status)
+
+    def load(self, device: int, stream: int) -> int:
+        """The driver's handle of the kernel on a device; some stream of it is in force."""
+        driver.driver().use(device)
+        with self.loading, driver.any_time(stream):
+            if device not in self.handles:
+                self.load_module(device)
+        return self.handles[device]
+
+    def load_module(self, device: int) -> None:
         found = driver.driver()
         if not self.record:
             self.record = found.record()
@@ -142,16 +194,15 @@ class CudaBinary:
             if not live:
                 atexit.register(tell_at_exit)
             live.add(self)
-        found.use(device)
         function = found.load(self.image, self.metadata["entry"], self.shared)
         if function.max_threads < self.threads:
+            found.unload(function)
             raise LaunchError(
                 f"{self.name}: {self.threads // WARP} warps need more registers than the device "
                 f"has; take fewer warps, or maxnreg={65536 // self.threads}"
             )
         self.functions[device] = function
         self.handles[device] = function.handle
-        return function.handle
 
     def wait(self, stream: int) -> None:
         """Wait for a launch and raise what it reports; a stream being captured is left alone."""
@@ -196,9 +247,7 @@ class CudaBinary:
         site = self.metadata["sites"][(word >> SITE_SHIFT) - 1]
         number = (word >> LAUNCH_SHIFT) % LAUNCHES
         linear = word % (1 << LAUNCH_SHIFT)
-        age = (self.count - number) % LAUNCHES
-        known = self.history[number % REMEMBERED] if age < REMEMBERED else None
-        (x, y, _), values = known or ((1 << 31, 1, 1), None)
+        (x, y, _), values = self.history.find(number) or ((1 << 31, 1, 1), None)
         program = (linear % x, linear // x % y, linear // (x * y))
         loc = site_loc(site)
         if site["kind"] == "assert":
@@ -244,9 +293,9 @@ class CudaBinary:
 
     def facts(self) -> dict[str, int]:
         """Registers of a thread, bytes of them that were spilled, shared bytes of a program."""
-        device, _ = driver.current_stream()
+        device, stream = driver.current_stream()
         if device not in self.functions:
-            self.load(device)
+            self.load(device, stream)
         function = self.functions[device]
         return {
             "n_regs": function.registers,
@@ -277,17 +326,6 @@ def tell_at_exit() -> None:
         check_all()
     except TilewrightError as error:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
-
-
-def slot_format(kind: Type) -> str:
-    """How `struct` writes the slots of a parameter; alignment is the native one."""
-    dtype = kind.dtype
-    if dtype.is_pointer:
-        return "QQQ"
-    if dtype.is_float:
-        return "d" if dtype.bits == 64 else "f"
-    code = {1: "b", 8: "b", 16: "h", 32: "i", 64: "q"}[dtype.bits]
-    return code.upper() if dtype.kind == "uint" else code
 
 
 def site_loc(site: dict[str, Any]) -> Loc:

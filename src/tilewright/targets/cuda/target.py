@@ -13,10 +13,10 @@ from tilewright.ir.inst import Kernel
 from tilewright.passes import pipeline
 from tilewright.targets.base import Keep, ShortcutSpec
 from tilewright.targets.cuda import arch as arches
-from tilewright.targets.cuda import driver
+from tilewright.targets.cuda import driver, fastcall
 from tilewright.targets.cuda.arch import Arch
 from tilewright.targets.cuda.launch import CudaBinary
-from tilewright.targets.cuda.lower import lower
+from tilewright.targets.fastcall.shortcut import Shortcut, compile_launcher
 
 NUM_WARPS = 4
 MOST_WARPS = 32
@@ -45,6 +45,7 @@ class CudaTarget:
 
     def __init__(self, named: str = ""):
         self.named = named
+        self.keep: Keep = lambda name, make: make()
 
     def arch(self) -> str:
         """What code is made for, as in "sm_80"."""
@@ -60,7 +61,7 @@ class CudaTarget:
     def identity(self) -> str:
         arch = self.machine()
         version = "" if self.named else f" driver {driver.driver().version}"
-        return f"{arch.name} ptx{arch.ptx} LLVM {llvm.llvm_version()}{version}"
+        return f"{arch.name} ptx{arch.ptx} {llvm.release()}{version}"
 
     def lower(self, kernel: Kernel, *, bounds: bool, counters: bool) -> CudaCode:
         """The kernel as LLVM IR; `kernel.meta["options"]` holds the options of the launch.
@@ -70,6 +71,9 @@ class CudaTarget:
         """
         if counters:
             raise UnsupportedError("the CUDA target counts no accesses; run on the CPU for that")
+        # Met only when something is compiled: most of what a launch from the disk cache imports.
+        from tilewright.targets.cuda.lower import lower
+
         options = kernel.meta.get("options", {})
         arch = self.machine()
         lowered = lower(
@@ -109,10 +113,22 @@ class CudaTarget:
         return CudaBinary(object_bytes, metadata)
 
     def prepare(self, keep: Keep) -> None:
-        """Nothing is needed before the first launch."""
+        """Remember where to keep the native launcher."""
+        self.keep = keep
 
-    def shortcut(self, spec: ShortcutSpec) -> None:
-        """Launches are Python's."""
+    def place(self, device: str, team: int) -> int:
+        """The number of the GPU that arrays are on; -1 without arrays: the current one."""
+        kind, _, number = device.partition(":")
+        return int(number or 0) if kind == self.devices else -1
+
+    def shortcut(self, spec: ShortcutSpec) -> Shortcut | None:
+        """A native launcher for a kernel; None where there is none."""
+
+        def object_bytes() -> bytes:
+            name = f"cuda launcher {llvm.host_machine()} LLVM {llvm.llvm_version()}"
+            return self.keep(name, lambda: compile_launcher(fastcall.ending()))
+
+        return fastcall.shortcut(spec, CudaBinary.stopped, object_bytes)
 
 
 def arch_of(text: str) -> Arch:

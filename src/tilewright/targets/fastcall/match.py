@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import string
 
-from tilewright.targets.cpu.fastcall_read import read_ir
+from tilewright.targets.fastcall.read import read_ir
 
 MOST_OPTIONS = 8
 PARAMETER_WORDS = 3  # of a parameter: name, default or 0, flags
@@ -12,7 +12,7 @@ PARAMETER_WORDS = 3  # of a parameter: name, default or 0, flags
 # Items of a line: a launch that the launcher has learnt.
 LINE = {
     "key": 0,  # bytes: number of the settings, two words an argument, name and value of options
-    "plan": 1,  # bytes: the words of `PLAN`, then the numbers of the arguments the code takes
+    "plan": 1,  # bytes: words of what the target makes of it
     "result": 2,  # what the launch returns
     "binary": 3,  # the code
 }
@@ -278,6 +278,8 @@ none:
 """
 
 
-def match_ir() -> str:
+def match_ir(device_type: int) -> str:
     """`@is_quiet`, `@in_force`, `@holds`, `@bind`, `@tw_key` and `@find`, for the launcher."""
-    return read_ir() + string.Template(_MATCH).substitute(LINE, most_options=MOST_OPTIONS)
+    return read_ir(device_type) + string.Template(_MATCH).substitute(
+        LINE, most_options=MOST_OPTIONS
+    )

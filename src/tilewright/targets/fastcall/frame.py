@@ -1,4 +1,4 @@
-"""The native launcher, as LLVM IR text: from a Python call to the thread pool in one function.
+"""The native launcher, as LLVM IR text: from a Python call to the kernel in one function.
 
 It does the launches that it has learnt, by `lines`, and gives all others to Python. Everything it
 looks at belongs to Python objects and is read with the GIL held; nothing is kept between calls
@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import ctypes
 import string
+from dataclasses import dataclass
 
-from tilewright.targets.cpu.fastcall_match import LINE, MOST_OPTIONS, match_ir
+from tilewright.targets.fastcall.match import LINE, MOST_OPTIONS, match_ir
 
 MOST_PARAMETERS = 64
 EXPORTS = ("tw_launch", "tw_key", "tw_layouts", "tw_itemsizes")
+SLOTS = 3  # words of what is passed for an argument: its value, and the bounds of its storage
 
 # Items of the tuple that is the launcher's `self`.
 ITEMS = {
@@ -26,9 +28,6 @@ ITEMS = {
     "settings": 6,  # a list: the number of the settings, then what they were read from
     "watched": 7,  # a list of (dictionary, key, value) that were compiled in
 }
-# Words of the plan of a line; parts are the chunks of a thread, 0: each program is one.
-PLAN = {"entry": 0, "team": 1, "parts": 2, "taken": 3}
-PLAN_WORDS = len(PLAN)
 
 _LAUNCH = """
 @PyTuple_Type = external global i8
@@ -41,10 +40,6 @@ declare ptr @$vectorcall(ptr, ptr, i64, ptr)
 declare ptr @PyObject_VectorcallDict(ptr, ptr, i64, ptr)
 declare void @Py_IncRef(ptr)
 declare void @Py_DecRef(ptr)
-declare ptr @PyEval_SaveThread()
-declare void @PyEval_RestoreThread(ptr)
-declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
-declare i64 @tw_parallel(ptr, ptr, i64, i64, i64)
 
 ; three sizes from an int or a tuple of one to three ints, if they are in range
 define internal i1 @plain_sizes(ptr %grid, ptr %three) nounwind {
@@ -200,80 +195,6 @@ no:
   ret i1 false
 }
 
-; run the grid, without the GIL
-define internal i64 @run(ptr %line, ptr %three, ptr %slots, ptr %block) nounwind {
-entry:
-  %plan_object = call ptr @PyTuple_GetItem(ptr %line, i64 $plan)
-  %plan = call ptr @PyBytes_AsString(ptr %plan_object)
-  %x = load i64, ptr %three, align 8
-  %yp = getelementptr i64, ptr %three, i64 1
-  %y = load i64, ptr %yp, align 8
-  %zp = getelementptr i64, ptr %three, i64 2
-  %z = load i64, ptr %zp, align 8
-  %xy = mul i64 %x, %y
-  %total = mul i64 %xy, %z
-  %none = icmp eq i64 %total, 0
-  br i1 %none, label %empty, label %head
-head:
-  call void @llvm.memset.p0.i64(ptr align 16 %block, i8 0, i64 $state_bytes, i1 false)
-  %args = getelementptr i8, ptr %block, i64 $state_bytes
-  store ptr %block, ptr %args, align 8
-  %a1 = getelementptr i64, ptr %args, i64 1
-  store i64 %x, ptr %a1, align 8
-  %a2 = getelementptr i64, ptr %args, i64 2
-  store i64 %y, ptr %a2, align 8
-  %a3 = getelementptr i64, ptr %args, i64 3
-  store i64 %z, ptr %a3, align 8
-  %a4 = getelementptr i64, ptr %args, i64 4
-  store i64 0, ptr %a4, align 8
-  %a5 = getelementptr i64, ptr %args, i64 5
-  store i64 0, ptr %a5, align 8
-  %to = getelementptr i64, ptr %args, i64 $head_slots
-  %countp = getelementptr i64, ptr %plan, i64 $taken
-  %count = load i64, ptr %countp, align 1
-  %numbers = getelementptr i64, ptr %plan, i64 $plan_words
-  br label %look
-look:
-  %i = phi i64 [ 0, %head ], [ %i1, %copy ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %copy, label %start
-copy:
-  %numberp = getelementptr i64, ptr %numbers, i64 %i
-  %number = load i64, ptr %numberp, align 1
-  %source0 = mul i64 %number, 3
-  %source = getelementptr i64, ptr %slots, i64 %source0
-  %target0 = mul i64 %i, 3
-  %target = getelementptr i64, ptr %to, i64 %target0
-  %words = load <3 x i64>, ptr %source, align 8
-  store <3 x i64> %words, ptr %target, align 8
-  %i1 = add i64 %i, 1
-  br label %look
-start:
-  %entry_code = load ptr, ptr %plan, align 1
-  %teamp = getelementptr i64, ptr %plan, i64 $team
-  %team = load i64, ptr %teamp, align 1
-  %partsp = getelementptr i64, ptr %plan, i64 $parts
-  %parts = load i64, ptr %partsp, align 1
-  %single = icmp eq i64 %total, 1
-  %threads = select i1 %single, i64 1, i64 %team
-  %each = icmp eq i64 %parts, 0
-  br i1 %each, label %go, label %divide
-divide:
-  %pieces = mul i64 %team, %parts
-  %last = add i64 %total, %pieces
-  %last1 = sub i64 %last, 1
-  %chunk0 = sdiv i64 %last1, %pieces
-  br label %go
-go:
-  %chunk = phi i64 [ -1, %start ], [ %chunk0, %divide ]
-  %thread = call ptr @PyEval_SaveThread()
-  %status = call i64 @tw_parallel(ptr %entry_code, ptr %args, i64 %total, i64 %chunk, i64 %threads)
-  call void @PyEval_RestoreThread(ptr %thread)
-  ret i64 %status
-empty:
-  ret i64 0
-}
-
 ; have Python raise the error of a launch; the result is null
 define internal ptr @failed(ptr %self, ptr %line, ptr %block, i64 %status) nounwind {
   %three = alloca [3 x ptr], align 8
@@ -346,7 +267,10 @@ search:
   %lines = call ptr @PyTuple_GetItem(ptr %self, i64 $lines)
   %line = call ptr @find(ptr %lines, ptr %key, i64 %bytes)
   %learnt = icmp ne ptr %line, null
-  br i1 %learnt, label %launch, label %fallback
+  br i1 %learnt, label %ready, label %fallback
+ready:
+  %now = call i1 @ready(ptr %line)
+  br i1 %now, label %launch, label %fallback
 launch:
   ; the line keeps the code and the result alive, whatever Python code does meanwhile
   call void @Py_IncRef(ptr %line)
@@ -383,12 +307,28 @@ def vectorcall() -> str:
     return "PyObject_Vectorcall" if exported else "_PyFunction_Vectorcall"
 
 
-def launcher_ir(state_words: int, head_slots: int) -> str:
-    """The launcher for the argument blocks of the pool's functions."""
-    return match_ir() + string.Template(_LAUNCH).substitute(
-        ITEMS | LINE | PLAN, vectorcall=vectorcall(), plan_words=PLAN_WORDS,
-        most_parameters=MOST_PARAMETERS, most_options=MOST_OPTIONS, option_words=2 * MOST_OPTIONS,
-        key_words=1 + 2 * MOST_PARAMETERS + 2 * MOST_OPTIONS, slot_words=3 * MOST_PARAMETERS,
-        state_bytes=8 * state_words, head_slots=head_slots,
-        block_words=state_words + head_slots + 3 * MOST_PARAMETERS,
+@dataclass(frozen=True)
+class Ending:
+    """What a target does of a launch, in LLVM IR.
+
+    The text defines `i1 @ready(ptr %line)`, whether native code may do a launch like this line
+    now, and `i64 @run(ptr %line, ptr %three, ptr %slots, ptr %block)`, which does it and gives 0
+    or what went wrong. Launches that stopped are Python's to explain, by their block.
+    """
+
+    text: str
+    device_type: int
+    block_words: int  # of the memory of a launch, beside that of its arguments
+    exports: tuple[str, ...] = ()
+
+
+def launcher_ir(ending: Ending) -> str:
+    """The launcher of a target."""
+    frame = string.Template(_LAUNCH).substitute(
+        ITEMS | LINE, vectorcall=vectorcall(),
+        most_parameters=MOST_PARAMETERS, option_words=2 * MOST_OPTIONS,
+        key_words=1 + 2 * MOST_PARAMETERS + 2 * MOST_OPTIONS,
+        slot_words=SLOTS * MOST_PARAMETERS,
+        block_words=ending.block_words + SLOTS * MOST_PARAMETERS,
     )  # fmt: skip
+    return match_ir(ending.device_type) + ending.text + frame

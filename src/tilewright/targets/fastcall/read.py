@@ -1,30 +1,27 @@
-"""Read the arguments of a launch in native code: the LLVM IR text, and what it must know of
-NumPy's and torch's objects."""
+"""Read the arguments of a launch in native code, as LLVM IR text."""
 
 from __future__ import annotations
 
-import ctypes
 import string
-import sys
-from typing import Any
-
-import ml_dtypes
-import numpy as np
 
 # What an argument is, the first of its two words in the key of a launch; the second is below.
 OBJECT = 1  # a constant: its address
 CONST_INT = 2  # a constant: the value
 CONST_FLOAT = 3  # a constant: the bits
-INT = 4  # passed: 32 or 64, the bits it needs, or 1 for the constant 1
+INT = 4  # passed: 32 or 64, the bits it needs, or 1 for the constant 1; + DIVISIBLE
 FLOAT = 5  # passed, as fp32: 0
 BOOL = 6  # passed: 0
 NUMPY = 7  # passed: the address of its dtype
 NUMPY_READ_ONLY = 8  # the same
-TORCH = 9  # passed: torch's number of its dtype
+TORCH = 9  # passed: torch's number of its dtype; + DIVISIBLE; the device << DEVICE_SHIFT
 PASSED = {INT, FLOAT, BOOL, NUMPY, NUMPY_READ_ONLY, TORCH}
 
+DIVISIBLE = 1 << 8  # an address or a number is a multiple of ALIGNMENT
+DEVICE_SHIFT = 16
+ALIGNMENT = 16
+
 # Bits of a parameter's flags.
-IS_CONSTEXPR, IS_SPECIALIZED = 1, 2
+IS_CONSTEXPR, IS_SPECIALIZED, IS_ALIGNED = 1, 2, 4
 
 # Words of @tw_layouts.
 LAYOUT = {
@@ -39,17 +36,9 @@ LAYOUT = {
     "get_data": 8,
     "get_offset": 9,
     "get_size": 10,
+    "get_index": 11,
 }
-# torch's C functions take an at::Tensor* and where to put the answer, and give 0 for success;
-# this way a tensor takes 20 ns and its storage is known (DLPack: 37 ns, without the storage).
-TORCH_FUNCTIONS = {
-    "get_device": "aoti_torch_get_device_type",
-    "get_dtype": "aoti_torch_get_dtype",
-    "is_neg": "_ZN2at6native6is_negERKNS_6TensorE",
-    "get_data": "aoti_torch_get_data_ptr",
-    "get_offset": "aoti_torch_get_storage_offset",
-    "get_size": "aoti_torch_get_storage_size",
-}
+CPU, CUDA = 0, 1  # types of devices, as torch counts them
 MOST_DTYPES = 128  # numbers of torch's dtypes
 
 _READ = """
@@ -72,6 +61,17 @@ define internal ptr @layout_ptr(i64 %number) nounwind alwaysinline {
   %p = getelementptr i64, ptr @tw_layouts, i64 %number
   %v = load ptr, ptr %p, align 8
   ret ptr %v
+}
+
+; the bit for a multiple of the alignment, where the parameter is specialised on that
+define internal i64 @divisible(i64 %value, i64 %flags) nounwind alwaysinline {
+  %rest = and i64 %value, $below_alignment
+  %whole = icmp eq i64 %rest, 0
+  %alignbit = and i64 %flags, $is_aligned
+  %asked = icmp ne i64 %alignbit, 0
+  %both = and i1 %whole, %asked
+  %bit = select i1 %both, i64 $divisible, i64 0
+  ret i64 %bit
 }
 
 ; one argument: its two words of the key, and what is passed; false: only Python knows it
@@ -105,8 +105,10 @@ width:
   %one = icmp eq i64 %v, 1
   %fixed = and i1 %special, %one
   %kind = select i1 %fixed, i64 1, i64 %bits
+  %multiple = call i64 @divisible(i64 %v, i64 %flags)
+  %known_int = or i64 %kind, %multiple
   store i64 $int, ptr %key, align 8
-  store i64 %kind, ptr %detail, align 8
+  store i64 %known_int, ptr %detail, align 8
   ret i1 true
 notint:
   %isfloat = icmp eq ptr %type, @PyFloat_Type
@@ -153,7 +155,7 @@ notarray:
   %torch = or i1 %istensor, %isparameter
   br i1 %torch, label %tensor, label %object
 tensor:
-  %understood = call i1 @read_tensor(ptr %x, ptr %key, ptr %slots)
+  %understood = call i1 @read_tensor(ptr %x, i64 %flags, ptr %key, ptr %slots)
   ret i1 %understood
 object:
   store i64 $object, ptr %key, align 8
@@ -239,8 +241,8 @@ unknown:
   ret i1 false
 }
 
-; a dense tensor on the CPU without a pending negation
-define internal i1 @read_tensor(ptr %x, ptr %key, ptr %slots) nounwind {
+; a dense tensor on a device of the target without a pending negation
+define internal i1 @read_tensor(ptr %x, i64 %flags, ptr %key, ptr %slots) nounwind {
   %word = alloca i64, align 8
   %int = alloca i32, align 4
   %at = call i64 @layout(i64 $handle)
@@ -252,9 +254,10 @@ device:
   %f0 = call ptr @layout_ptr(i64 $get_device)
   %r0 = call i32 %f0(ptr %handle, ptr %int)
   %where = load i32, ptr %int, align 4
-  %notcpu = or i32 %r0, %where
-  %oncpu = icmp eq i32 %notcpu, 0
-  br i1 %oncpu, label %dtype, label %unknown
+  %elsewhere = xor i32 %where, $device_type
+  %wrong = or i32 %r0, %elsewhere
+  %here = icmp eq i32 %wrong, 0
+  br i1 %here, label %dtype, label %unknown
 dtype:
   %f1 = call ptr @layout_ptr(i64 $get_dtype)
   %r1 = call i32 %f1(ptr %handle, ptr %int)
@@ -300,141 +303,40 @@ known:
   %highp = getelementptr i64, ptr %slots, i64 2
   store i64 %high, ptr %highp, align 8
   store i64 $torch, ptr %key, align 8
+  %multiple = call i64 @divisible(i64 %data, i64 %flags)
+  %kind = or i64 %index, %multiple
   %detail = getelementptr i64, ptr %key, i64 1
-  store i64 %index, ptr %detail, align 8
-  ret i1 true
+  store i64 %kind, ptr %detail, align 8
+$device_part  ret i1 true
 unknown:
   ret i1 false
 }
 """
 
 
-def read_ir() -> str:
-    """`@read`, which the launcher calls for each argument."""
-    return string.Template(_READ).substitute(
-        LAYOUT, most_dtypes=MOST_DTYPES, object=OBJECT, const_int=CONST_INT,
-        const_float=CONST_FLOAT, int=INT, float=FLOAT, bool=BOOL, numpy=NUMPY,
-        numpy_read_only=NUMPY_READ_ONLY, torch=TORCH,
-        is_constexpr=IS_CONSTEXPR, is_specialized=IS_SPECIALIZED,
-    )  # fmt: skip
+# A GPU is one of several: its number is a part of the key.
+_DEVICE_PART = """\
+  %f6 = call ptr @layout_ptr(i64 $get_index)
+  %r6 = call i32 %f6(ptr %handle, ptr %int)
+  %number6 = load i32, ptr %int, align 4
+  %device6 = zext i32 %number6 to i64
+  %high6 = shl i64 %device6, $device_shift
+  %full6 = or i64 %kind, %high6
+  store i64 %full6, ptr %detail, align 8
+  %bad6 = icmp ne i32 %r6, 0
+  br i1 %bad6, label %unknown, label %placed
+placed:
+"""
 
 
-class Layouts:
-    """The words that `@read` looks at; each library's are set when its layout was confirmed."""
-
-    def __init__(self, layouts: int, itemsizes: int):
-        self.words = (ctypes.c_int64 * 16).from_address(layouts)
-        self.itemsizes = (ctypes.c_uint8 * MOST_DTYPES).from_address(itemsizes)
-        self.seen_torch = False
-        self.get_dtype: Any = None
-        self.find_numpy()
-
-    def find_numpy(self) -> None:
-        elsize = find_elsize()
-        if elsize is not None and is_array_layout():
-            self.words[LAYOUT["elsize"]] = elsize
-            self.words[LAYOUT["ndarray"]] = id(np.ndarray)
-
-    def find_torch(self) -> None:
-        """Learn about torch, once it is there."""
-        torch = sys.modules.get("torch")
-        if self.seen_torch or not hasattr(torch, "nn") or is_watched(torch):
-            return
-        self.seen_torch = True
-        library = ctypes.CDLL(torch._C.__file__)
-        if not all(hasattr(library, name) for name in TORCH_FUNCTIONS.values()):
-            return
-        functions = {k: getattr(library, name) for k, name in TORCH_FUNCTIONS.items()}
-        handle = find_handle(torch)
-        if handle is None or not is_tensor_layout(torch, functions, handle):
-            return
-        self.get_dtype = functions["get_dtype"]
-        for word, function in functions.items():
-            self.words[LAYOUT[word]] = ctypes.cast(function, ctypes.c_void_p).value
-        self.words[LAYOUT["handle"]] = handle
-        self.words[LAYOUT["nn_parameter"]] = id(torch.nn.Parameter)
-        self.words[LAYOUT["tensor"]] = id(torch.Tensor)
-
-    def admit(self, value: Any) -> None:
-        """Let tensors of the dtype of this one pass, which Python has found to be possible."""
-        if id(type(value)) in (self.words[LAYOUT["tensor"]], self.words[LAYOUT["nn_parameter"]]):
-            number = ctypes.c_int32(-1)
-            where = ctypes.c_void_p(id(value) + self.words[LAYOUT["handle"]])
-            self.get_dtype(where, ctypes.byref(number))
-            if 0 <= number.value < MOST_DTYPES:
-                self.itemsizes[number.value] = value.element_size()
-
-
-def _word(address: int) -> int:
-    return ctypes.c_size_t.from_address(address).value
-
-
-def find_elsize() -> int | None:
-    """Where a NumPy dtype holds its item size: at 32 before NumPy 2, at 40 since."""
-    kinds = [np.dtype(k) for k in ("?", "i2", "f4", "f8", "c16", "S5", "i8")]
-    kinds.append(np.dtype(ml_dtypes.bfloat16))
-    for place in (32, 40):
-        found = [ctypes.c_int32.from_address(id(k) + place).value for k in kinds]
-        if found == [k.itemsize for k in kinds]:
-            return place
-    return None
-
-
-def is_array_layout() -> bool:
-    """Whether arrays are laid out as `@read_array` takes for granted."""
-    whole = np.zeros((3, 5, 7), np.int16)
-    view = whole[1:, ::2, 3]
-    view.flags.writeable = False
-    for array, base, flags in ((whole, 0, 1024), (view, id(whole), 0)):
-        at = id(array)
-        shape = (ctypes.c_int64 * array.ndim).from_address(_word(at + 32))
-        found = (
-            _word(at + 16), ctypes.c_int32.from_address(at + 24).value, tuple(shape),
-            _word(at + 48), _word(at + 56), ctypes.c_int32.from_address(at + 64).value & 1024,
-        )  # fmt: skip
-        wanted = (array.ctypes.data, array.ndim, array.shape, base, id(array.dtype), flags)
-        if found != wanted:
-            return False
-    return True
-
-
-def is_watched(torch: Any) -> bool:
-    """Whether a mode is on that would see, or fake, the tensors that are made to find out."""
-    return getattr(torch._C, "_len_torch_dispatch_stack", int)() > 0
-
-
-def find_handle(torch: Any) -> int | None:
-    """Where the object of a tensor holds its at::Tensor."""
-    tensors = [torch.zeros(2, device="cpu"), torch.zeros(3, device="cpu")]
-    for place in range(16, torch.Tensor.__basicsize__, 8):
-        if all(_word(id(t) + place) == t._cdata for t in tensors):
-            return place
-    return None
-
-
-def is_tensor_layout(torch: Any, functions: dict[str, Any], handle: int) -> bool:
-    """Whether torch's C functions say of tensors what Python says."""
-    whole = torch.zeros(24, dtype=torch.float64, device="cpu")
-    for tensor in (whole, whole[3:].view(7, 3)[:, 1], torch._neg_view(whole)[2:]):
-        where = ctypes.c_void_p(id(tensor) + handle)
-
-        def ask(name: str, kind: Any, where: Any = where) -> Any:
-            answer = kind(-1)
-            return functions[name](where, ctypes.byref(answer)) or answer.value
-
-        functions["is_neg"].restype = ctypes.c_bool
-        found = (
-            ask("get_device", ctypes.c_int32), ask("get_data", ctypes.c_int64),
-            ask("get_offset", ctypes.c_int64), ask("get_size", ctypes.c_int64),
-            functions["is_neg"](where),
-        )  # fmt: skip
-        storage = tensor.untyped_storage()
-        wanted = (
-            0, tensor.data_ptr(), tensor.storage_offset(), storage.nbytes(), tensor.is_neg(),
-        )  # fmt: skip
-        if found != wanted:
-            return False
-    nowhere = torch.empty(1, device="meta")
-    device = ctypes.c_int32(0)
-    functions["get_device"](ctypes.c_void_p(id(nowhere) + handle), ctypes.byref(device))
-    return device.value != 0
+def read_ir(device_type: int) -> str:
+    """`@read`, which the launcher calls for each argument, for arrays on one type of device."""
+    names = LAYOUT | {
+        "object": OBJECT, "const_int": CONST_INT, "const_float": CONST_FLOAT, "int": INT,
+        "float": FLOAT, "bool": BOOL, "numpy": NUMPY, "numpy_read_only": NUMPY_READ_ONLY,
+        "torch": TORCH, "most_dtypes": MOST_DTYPES, "divisible": DIVISIBLE,
+        "is_constexpr": IS_CONSTEXPR, "is_specialized": IS_SPECIALIZED, "is_aligned": IS_ALIGNED,
+        "below_alignment": ALIGNMENT - 1, "device_type": device_type, "device_shift": DEVICE_SHIFT,
+    }  # fmt: skip
+    part = "" if device_type == CPU else string.Template(_DEVICE_PART).substitute(names)
+    return string.Template(_READ).substitute(names, device_part=part)

@@ -1,0 +1,1 @@
+"""Native launchers: the part of a launch that is the same on every target."""
