@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.codegen import llvm
-from tilewright.errors import LaunchError, UnsupportedError
+from tilewright.errors import LaunchError
 from tilewright.ir.inst import Kernel
 from tilewright.passes import pipeline
 from tilewright.targets.base import Keep, ShortcutSpec
@@ -63,18 +63,12 @@ class CudaTarget:
         return f"{arch.name} ptx{arch.ptx} LLVM {llvm.llvm_version()}{version}"
 
     def lower(self, kernel: Kernel, *, bounds: bool, counters: bool) -> CudaCode:
-        """The kernel as LLVM IR; `kernel.meta["options"]` holds the options of the launch.
-
-        Raises:
-            UnsupportedError: for counters, which only native code on the CPU keeps.
-        """
-        if counters:
-            raise UnsupportedError("the CUDA target counts no accesses; run on the CPU for that")
+        """The kernel as LLVM IR; `kernel.meta["options"]` holds the options of the launch."""
         options = kernel.meta.get("options", {})
         arch = self.machine()
         lowered = lower(
             kernel, arch, num_warps=warps_of(options), bounds=bounds,
-            max_registers=options.get("maxnreg") or 0,
+            max_registers=0 if counters else options.get("maxnreg") or 0, counters=counters,
         )  # fmt: skip
         metadata = {
             "name": kernel.name,
