@@ -23,6 +23,7 @@ from tilewright.targets.cuda import launch as cuda_launch
 from tilewright.targets.cuda.arch import find
 from tilewright.targets.cuda.launch import CONFIG_BYTES, CudaBinary
 from tilewright.targets.cuda.target import CudaTarget
+from tilewright.targets.storage import HostStorage
 
 STACK_BYTES = 256 << 10
 CONTEXT_BYTES = 8 << 10  # of a ucontext_t, more than any has
@@ -445,6 +446,10 @@ class SimulatedBinary(CudaBinary):
             self.team.run(program, grid, buffer.address + CONFIG_BYTES)
         self.check()
 
+    def facts(self) -> dict[str, int]:
+        """Nothing is known: there is no machine code."""
+        return {}
+
 
 class SimulatedTarget(CudaTarget):
     """The CUDA target with a simulator in place of a driver."""
@@ -471,6 +476,15 @@ class SimulatedTarget(CudaTarget):
     def load(self, object_bytes: bytes, metadata: dict[str, Any]) -> SimulatedBinary:
         return SimulatedBinary(object_bytes, metadata)
 
+    def storage(self, size: int) -> HostStorage:
+        return HostStorage(size)
+
+    def room(self) -> int:
+        return 1 << 30
+
+    def clock(self) -> None:
+        """Launches are over when they return."""
+
 
 class Simulated:
     """A kernel of the tile IR compiled for an architecture, run on NumPy arrays."""
@@ -483,11 +497,16 @@ class Simulated:
 
     def run(self, grid: Sequence[int], values: Sequence[Any]) -> None:
         """Launch; the arrays are changed in place."""
-        slots: list[Any] = []
-        for value in values:
-            if isinstance(value, np.ndarray):
-                start = value.ctypes.data
-                slots += [start, start, start + value.nbytes]
-            else:
-                slots.append(value)
-        self.binary.launch((*grid, 1, 1)[:3], slots)
+        self.binary.launch((*grid, 1, 1)[:3], slots_of(values))
+
+
+def slots_of(values: Sequence[Any]) -> list[Any]:
+    """What a launch passes for arrays and numbers."""
+    slots: list[Any] = []
+    for value in values:
+        if isinstance(value, np.ndarray):
+            start = value.ctypes.data
+            slots += [start, start, start + value.nbytes]
+        else:
+            slots.append(value)
+    return slots

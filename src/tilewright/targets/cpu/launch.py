@@ -27,8 +27,10 @@ from tilewright.ir.types import Type, parse_type
 from tilewright.passes import pipeline
 from tilewright.targets.base import Keep, ShortcutSpec
 from tilewright.targets.cpu import fastcall, threads
+from tilewright.targets.storage import HostStorage
 
 STATE_WORDS = 16  # the launch's state: 8 words of the pool, then the record of a fault
+MOST_STORAGE = 4 << 30  # bytes that instruments may take
 HEAD_SLOTS = 6  # pointer to the state, grid, pointer to counters, reserved
 SLOTS = 3  # of a parameter: value, and the bounds of its storage
 TAKEN, SITE, PROGRAM, ADDRESS, STRIDE, COUNT = range(8, 14)  # words of the fault record
@@ -107,6 +109,15 @@ class CpuTarget:
             )
 
         return fastcall.shortcut(spec, CpuBinary.stopped, object_bytes)
+
+    def storage(self, size: int) -> HostStorage:
+        return HostStorage(size)
+
+    def room(self) -> int:
+        return MOST_STORAGE
+
+    def clock(self) -> None:
+        """Launches are over when they return."""
 
     def host(self) -> str:
         """This computer, whatever lesser one kernels are compiled for."""

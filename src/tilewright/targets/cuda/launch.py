@@ -243,7 +243,8 @@ class CudaBinary:
         return next(iter(self.handles.values()), 0)
 
     def facts(self) -> dict[str, int]:
-        """Registers of a thread, bytes of them that were spilled, shared bytes of a program."""
+        """Registers of a thread, words and bytes of them in memory, shared bytes of a program;
+        multiprocessors, and the programs that each of them holds at a time."""
         device, _ = driver.current_stream()
         if device not in self.functions:
             self.load(device)
@@ -251,8 +252,10 @@ class CudaBinary:
         return {
             "n_regs": function.registers,
             "n_spills": function.local // 4,
+            "spill_bytes": function.local,
             "shared": self.shared,
             "programs": driver.driver().occupancy(function, self.threads, self.shared),
+            "processors": driver.driver().device(device).processors,
         }
 
 

@@ -73,9 +73,7 @@ def watch_access(x: Lowering, inst: Inst) -> None:
 
 def watch_elementwise(x: Lowering, inst: Inst) -> None:
     held = x.tile(inst.result)
-    operands = [
-        flags(x, x.tile(v, held.layout)) for v in inst.operands if v.type.dtype.is_float
-    ]
+    operands = [flags(x, x.tile(v, held.layout)) for v in inst.operands if v.type.dtype.is_float]
     made(x, inst, held, operands)
 
 

@@ -23,6 +23,9 @@ def describe_sites(x: Lowering) -> None:
                 "requests": use.requests * times, "turns": use.turns * times,
             }
         )  # fmt: skip
+    for inst in x.kernel.walk():
+        if inst.op.access is not None:
+            x.memory.site(inst)
     for (inst, kind), number in x.memory.numbers.items():
         if inst.op.access and not kind:
             x.memory.sites[number] |= access_facts(x, inst)

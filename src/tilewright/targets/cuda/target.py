@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +14,11 @@ from tilewright.ir.inst import Kernel
 from tilewright.passes import pipeline
 from tilewright.targets.base import Keep, ShortcutSpec
 from tilewright.targets.cuda import arch as arches
-from tilewright.targets.cuda import driver
+from tilewright.targets.cuda import driver, storage
 from tilewright.targets.cuda.arch import Arch
 from tilewright.targets.cuda.launch import CudaBinary
 from tilewright.targets.cuda.lower import lower
+from tilewright.targets.storage import Storage
 
 NUM_WARPS = 4
 MOST_WARPS = 32
@@ -107,6 +109,15 @@ class CudaTarget:
 
     def shortcut(self, spec: ShortcutSpec) -> None:
         """Launches are Python's."""
+
+    def storage(self, size: int) -> Storage:
+        return storage.DeviceStorage(size)
+
+    def room(self) -> int:
+        return storage.room()
+
+    def clock(self) -> Callable[[Callable[[], Any]], int] | None:
+        return storage.spent
 
 
 def arch_of(text: str) -> Arch:
