@@ -98,7 +98,10 @@ def _on_kernel(run: KernelRun) -> list[str]:
 def _on_reload(site: Site) -> str:
     extra = megabytes(site.bytes - site.unique_bytes)
     where = f"{shortened(site.expression)} ({place(site.file, site.line)})"
-    return f"Most of the excess, {extra}, is {where}: each of its bytes is asked for {site.reload:.2f} times; caches may serve the repeats."
+    return (
+        f"Most of the excess, {extra}, is {where}: each of its bytes is asked for "
+        f"{site.reload:.2f} times; caches may serve the repeats."
+    )
 
 
 def _on_steps(comparison: Comparison) -> str:

@@ -79,19 +79,21 @@ def check(kernel: Kernel, grid: tuple, values: list[Any], num_warps: int) -> Non
     assert +masked == +wanted.masked
 
 
+def optimized(kernel: Kernel) -> Kernel:
+    return pipeline.run(rebuild(kernel), pipeline.STANDARD)
+
+
 @pytest.mark.parametrize("num_warps", (1, 4))
 @some
 @given(case=tiles.kernels())
 def test_random_tiles(num_warps, case):
-    check(
-        pipeline.run(rebuild(case.kernel), pipeline.STANDARD), tiles.GRID, case.fresh(), num_warps
-    )
+    check(optimized(case.kernel), tiles.GRID, case.fresh(), num_warps)
 
 
 @some
 @given(case=plain.kernels())
 def test_random_kernels(case):
-    check(pipeline.run(rebuild(case.kernel), pipeline.STANDARD), plain.GRID, case.fresh(), 2)
+    check(optimized(case.kernel), plain.GRID, case.fresh(), 2)
 
 
 @pytest.mark.parametrize("number", range(0, len(ALL), 11), ids=lambda n: ALL[n].name)
@@ -121,6 +123,13 @@ def explained(monkeypatch):
     return explain
 
 
+def aligned(n: int) -> np.ndarray:
+    """Zeros that begin at the start of a sector."""
+    memory = np.zeros(n + 8, np.float32)
+    start = -memory.ctypes.data % 32 // 4
+    return memory[start : start + n]
+
+
 @tw.jit
 def copy_kernel(x, y, n, step, first, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -134,9 +143,7 @@ def copy_kernel(x, y, n, step, first, BLOCK: tl.constexpr):
 def test_sectors_of_a_strided_load(explained, step, first, sectors):
     """32 neighbours of 4 bytes lie in 4 sectors of 32 bytes, in 5 if they begin between two."""
     n = 1024
-    memory = np.zeros(n * step + 16, np.float32)
-    start = -memory.ctypes.data % 64 // 4
-    x, y = memory[start:], np.zeros(n, np.float32)
+    x, y = aligned(n * step + 16), aligned(n)
     run = explained(lambda: copy_kernel[(n // 128,)](x, y, n, step, first, BLOCK=128))
     load, store = run.gpu.accesses
     assert load.counted == (n // 32, n // 32 * sectors, n // 32 * 4)
