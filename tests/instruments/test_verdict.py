@@ -5,8 +5,9 @@ import pytest
 from softmax_records import naive_softmax, softmax_run
 
 from tilewright.instruments.ledger import Ledger
-from tilewright.instruments.verdict import compare, megabytes
+from tilewright.instruments.verdict import compare
 from tilewright.instruments.watch import watch
+from tilewright.instruments.wording import megabytes
 
 
 def compared(function, **changes):

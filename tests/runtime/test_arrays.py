@@ -402,7 +402,7 @@ def test_snapshot_and_restore():
     base = np.arange(12, dtype=np.int32)
     view = base.reshape(3, 4)[1:, ::2]
     saved = arrays.snapshot(view)
-    assert bytes(saved) == base.tobytes()
+    assert saved.read().tobytes() == base.tobytes()
     base[:] = -1
     arrays.restore(view, saved)
     assert base.tolist() == list(range(12))

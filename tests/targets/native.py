@@ -62,7 +62,9 @@ def run_native(
     return Native(kernel, features).run(grid, values)
 
 
-def run_eager(kernel: Kernel, grid: Sequence[int], values: Sequence[Any]) -> None:
+def run_eager(
+    kernel: Kernel, grid: Sequence[int], values: Sequence[Any], observers: Sequence[Any] = ()
+) -> None:
     """The same on NumPy."""
     given = []
     for param, value in zip(kernel.params, values, strict=True):
@@ -72,4 +74,4 @@ def run_eager(kernel: Kernel, grid: Sequence[int], values: Sequence[Any]) -> Non
             given.append(Buffer(param.name, dtype, start, start, start + value.nbytes))
         else:
             given.append(Scalar(param.type.dtype, value))
-    run_ir(kernel, grid, given)
+    run_ir(kernel, grid, given, observers=observers)

@@ -15,8 +15,6 @@ from tilewright.config import options
 from tilewright.runtime.compile import make_ir
 from tilewright.runtime.handle import CompiledKernel
 from tilewright.runtime.kernel import launch_observers
-from tilewright.runtime.settings import current
-from tilewright.runtime.signature import inspect_arguments
 from tilewright.targets.cuda.arch import ARCHES
 from tilewright.targets.cuda.target import CudaTarget
 
@@ -47,10 +45,7 @@ class Collector:
 def ptx_of(jit: Any, arguments: dict[str, Any], options: dict[str, Any], arch: str) -> str:
     """The PTX for a launch with these arguments, were they on a GPU of an architecture."""
     target = CudaTarget(arch)
-    call = jit.prepare(arguments, options, current())
-    call.target = target
-    call.trees = inspect_arguments(jit.parameters, arguments, target.facts, call.device)
-    request = call.request()
+    request = jit.prepare(arguments, options).on(target).request()
     kernel, _ = make_ir(request, {})
     return target.assembly(target.lower(kernel, bounds=request.bounds, counters=False).text)
 

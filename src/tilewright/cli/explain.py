@@ -17,6 +17,7 @@ from tilewright.instruments.hardware import Hardware, HardwareError, parse_hardw
 from tilewright.instruments.ledger import Ledger
 from tilewright.instruments.report import text
 from tilewright.instruments.report_json import as_json
+from tilewright.targets.cuda.arch import ARCHES
 
 MINIMUM_WIDTH = 100
 
@@ -28,21 +29,29 @@ MINIMUM_WIDTH = 100
     metavar="NAME|SPEC",
     help='Predict for this hardware: a name such as T4 or H200, or "fp32=20e12,bandwidth=1e12".',
 )
+@click.option(
+    "--arch",
+    type=click.Choice([*ARCHES]),
+    help="Tell also of the code for this GPU, which need not be there.",
+)
 @click.argument("target", metavar="FILE")
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
-def explain(wants_json: bool, hardware: str | None, target: str, args: tuple[str, ...]) -> None:
+def explain(
+    wants_json: bool, hardware: str | None, arch: str | None, target: str, args: tuple[str, ...]
+) -> None:
     """Run a script as it is and report on every kernel that it launches.
 
-    Kernels run native with counters: each load and store site with its bytes, compile and run
-    times, and array operators beside the kernels. With --json what the script prints goes to the
-    standard error.
+    Kernels run native with counters, where their arrays are: each load and store site with its
+    bytes, compile and run times, and array operators beside the kernels. On a GPU, or with --arch,
+    also how warps access memory, and what the machine code takes. With --json what the script
+    prints goes to the standard error.
     """
     check_file(target)
     machine = find_hardware(hardware)
     ledger = Ledger()
     status: Any = 0
     where = contextlib.redirect_stdout(sys.stderr) if wants_json else contextlib.nullcontext()
-    with where, options(target="cpu"), explaining(ledger, target):
+    with where, options(target=""), explaining(ledger, target, arch):
         try:
             with ledger:
                 run_program(target, None, args)

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
+from tilewright.instruments import gpu_code
+from tilewright.instruments.counting import Counting
 from tilewright.instruments.ledger import Ledger
-from tilewright.instruments.traffic import ArgumentInfo, KernelRun, Site
+from tilewright.instruments.traffic import ArgumentInfo, KernelRun
 from tilewright.ir.types import DType
 from tilewright.passes import pipeline
 from tilewright.runtime import arrays
@@ -24,10 +24,7 @@ from tilewright.runtime.timing import measure
 
 REPEAT_SECONDS = 0.1
 MAX_REPEATS = 100
-MAP_LIMIT = 4 << 30  # bytes of maps of touched elements that a launch may take
 PASS_NAMES = frozenset(p.__name__ for p in pipeline.STANDARD)
-ACCESSES = frozenset({"load", "store", "atomic"})  # kinds of sites that touch memory
-SITE_WORDS = 3  # elements, lanes masked off, address of the map
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +38,13 @@ class RunTime:
 class Explainer:
     """An observer of launches. Each launch has its effect exactly once.
 
-    Of the kernels that are never launched, those of the file `script` are worth a word.
+    Of the kernels that are never launched, those of the file `script` are worth a word. With
+    `arch`, records of what does not run on a GPU tell of the code for that architecture.
     """
 
-    def __init__(self, ledger: Ledger, script: str | None = None):
+    def __init__(self, ledger: Ledger, script: str | None = None, arch: str | None = None):
         self.ledger = ledger
+        self.arch = arch
         self.script = None if script is None else os.path.realpath(script)
         self.seen: dict[tuple, KernelRun] = {}
 
@@ -76,7 +75,7 @@ class Explainer:
         with self.ledger.paused():
             entry = jit.entry(call)
             entry.check_writable(call.writable)
-            record = examine(call, entry, sizes)
+            record = examine(call, entry, sizes, self.arch)
         self.seen[key] = again(record)
         self.ledger.add_kernel(record)
         for place in scan(jit).places:
@@ -93,9 +92,11 @@ def again(run: KernelRun) -> KernelRun:
 
 
 @contextmanager
-def explaining(ledger: Ledger, script: str | None = None) -> Iterator[None]:
+def explaining(
+    ledger: Ledger, script: str | None = None, arch: str | None = None
+) -> Iterator[None]:
     """Launches inside are counted and timed."""
-    explainer = Explainer(ledger, script)
+    explainer = Explainer(ledger, script, arch)
     launch_observers.append(explainer)
     try:
         yield
@@ -111,13 +112,17 @@ def shapes_of(call: Call) -> tuple:
     return tuple(tuple(getattr(leaf.original, "shape", ())) for leaf in array_leaves(call))
 
 
-def examine(call: Call, entry: Entry, grid: Grid) -> KernelRun:
+def examine(call: Call, entry: Entry, grid: Grid, arch: str | None = None) -> KernelRun:
     """Time a launch on its own arguments, then do it once with the counters on."""
     compilation = entry.handle.compilation
     timing = timed(call, entry, grid)
     counted = call.compile(counters=True)
     counters = Counting(call, counted)
     counted.binary.launch(grid, call.slots, entry.place, counters.address)
+    counters.read()
+    gpu = gpu_code.measured(entry.handle, counters, grid)
+    if gpu is None and arch is not None:
+        gpu = gpu_code.static(call, arch)
     code = call.jit.fn.__code__
     return KernelRun(
         name=call.jit.__name__,
@@ -134,6 +139,7 @@ def examine(call: Call, entry: Entry, grid: Grid) -> KernelRun:
         sites=counters.sites(),
         flops=counters.flops,
         minimum_bytes=counters.minimum(),
+        gpu=gpu,
     )
 
 
@@ -170,6 +176,7 @@ def timed(call: Call, entry: Entry, grid: Grid) -> RunTime:
         min_repeats=3,
         max_repeats=MAX_REPEATS,
         before=restore if changing else None,
+        clock=call.target.clock(),
     )
     restore()
     return RunTime(timing.median, timing.count * timing.batch)
@@ -214,100 +221,3 @@ def meta_of(call: Call) -> dict[str, Any]:
     out = {name: plain(v) for name, v in call.arguments.items() if name in names}
     out.update({name: plain(v) for name, v in call.options.items()})
     return out
-
-
-class Counting:
-    """The counters of one launch, in memory."""
-
-    def __init__(self, call: Call, compilation: Compilation):
-        self.call = call
-        self.compilation = compilation
-        self.records = compilation.sites
-        self.words = np.zeros(SITE_WORDS * len(self.records) + 1, np.int64)
-        self.extents = [(0, 0)] * len(compilation.metadata["params"])
-        self.maps: dict[int, np.ndarray] = {}
-        self.find_extents()
-        self.make_maps()
-        self.address = self.words.ctypes.data
-
-    def find_extents(self) -> None:
-        """The storage of each parameter of the code."""
-        leaves = [leaf for leaf in self.call.leaves if leaf.type is not None]
-        for i, leaf in enumerate(leaves):
-            if leaf.type.dtype.is_pointer:
-                _, low, high = leaf.slots
-                self.extents[i] = (low, high)
-
-    def make_maps(self) -> None:
-        sizes = {}
-        for number, site in enumerate(self.records):
-            if site["param"] < 0:
-                continue
-            low, high = self.extents[site["param"]]
-            sizes[number] = -(-(high - low) // site["bytes"])
-        if sum(sizes.values()) > MAP_LIMIT:
-            return
-        for number, size in sizes.items():
-            self.maps[number] = np.zeros(size, np.uint8)
-            self.words[SITE_WORDS * number + 2] = self.maps[number].ctypes.data
-
-    @property
-    def flops(self) -> int:
-        return int(self.words[-1])
-
-    def sites(self) -> list[Site]:
-        return [self.site(n) for n, s in enumerate(self.records) if s["kind"] in ACCESSES]
-
-    def site(self, number: int) -> Site:
-        record = self.records[number]
-        elements, masked = (int(w) for w in self.words[SITE_WORDS * number :][:2])
-        size = record["bytes"]
-        unique = self.unique(number, elements) * size
-        return Site(
-            kernel=self.compilation.name,
-            file=record["file"],
-            line=record["line"],
-            col=record["col"],
-            expression=record["expression"],
-            kind=record["kind"],
-            argument=self.argument(record["param"]),
-            dtype=record["dtype"],
-            elements=elements,
-            bytes=elements * size,
-            unique_bytes=unique,
-            masked=masked,
-        )
-
-    def unique(self, number: int, elements: int) -> int:
-        """How many different elements a site touched; all, where that was not recorded."""
-        if number not in self.maps:
-            return elements
-        return int(np.count_nonzero(self.maps[number]))
-
-    def argument(self, param: int) -> str:
-        return self.compilation.metadata["params"][param][0] if param >= 0 else "?"
-
-    def minimum(self) -> dict[str, tuple[int, int]]:
-        """By argument: the different bytes that were read from it and written to it."""
-        out: dict[str, tuple[int, int]] = {}
-        for param in {s["param"] for s in self.records if s["kind"] in ACCESSES}:
-            read = self.touched(param, ("load", "atomic"))
-            out[self.argument(param)] = (read, self.touched(param, ("store", "atomic")))
-        return out
-
-    def touched(self, param: int, kinds: tuple[str, ...]) -> int:
-        """Bytes touched by any of an argument's sites of these kinds."""
-        union: dict[int, np.ndarray] = {}
-        rest = 0
-        for number, site in enumerate(self.records):
-            if site["param"] != param or site["kind"] not in kinds:
-                continue
-            if number not in self.maps:
-                rest += int(self.words[SITE_WORDS * number]) * site["bytes"]
-                continue
-            size = site["bytes"]
-            if size in union:
-                np.maximum(union[size], self.maps[number], out=union[size])
-            else:
-                union[size] = self.maps[number].copy()
-        return rest + sum(int(np.count_nonzero(m)) * size for size, m in union.items())

@@ -290,6 +290,7 @@ def _joined(old: KernelRun, new: KernelRun) -> KernelRun:
         sites=counted.sites,
         flops=counted.flops,
         minimum_bytes=counted.minimum_bytes,
+        gpu=counted.gpu,
         timing=old.timing if old.timing is not None else new.timing,
         launches=old.launches + new.launches,
     )

@@ -12,6 +12,17 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from .gpu import GpuCode
+from .gpu_report import (
+    ACCESS_HEADER,
+    ACCESS_NOTE,
+    SHARED_HEADER,
+    SHARED_NOTE,
+    access_rows,
+    code_line,
+    shared_rows,
+    without_counts,
+)
 from .hardware import Hardware
 from .ledger import Ledger
 from .report_json import as_json
@@ -23,7 +34,8 @@ from .roofline import (
     predicted_speedup,
 )
 from .traffic import ArgumentInfo, KernelRun, Region, Site, Step
-from .verdict import Comparison, compare, place, plural, region_name, verdicts
+from .verdict import Comparison, compare, region_name, verdicts
+from .wording import duration, percent, place, plural
 
 __all__ = ["as_json", "show", "text"]
 WIDTH = 100
@@ -117,7 +129,21 @@ def kernel_section(run: KernelRun, width: int) -> RenderableType:
         indented(facts),
     ]
     parts.append(site_table(run.sites, width) if run.sites else Text())
+    if run.gpu is not None:
+        parts += gpu_tables(run.gpu, width)
     return Group(*parts)
+
+
+def gpu_tables(code: GpuCode, width: int) -> Iterator[RenderableType]:
+    """How warps access memory."""
+    if code.accesses:
+        header, rows = without_counts(ACCESS_HEADER, list(access_rows(code)))
+        yield table(header, rows, width, flexible=1, words=(0, 1, 2))
+        yield Group(indented(Text(ACCESS_NOTE, "dim")), Text())
+    if code.shared_accesses:
+        header, rows = without_counts(SHARED_HEADER, list(shared_rows(code)))
+        yield table(header, rows, width, flexible=1, words=(0, 1))
+        yield Group(indented(Text(SHARED_NOTE, "dim")), Text())
 
 
 def kernel_facts(run: KernelRun) -> Iterator[tuple[str, str]]:
@@ -136,6 +162,8 @@ def kernel_facts(run: KernelRun) -> Iterator[tuple[str, str]]:
         return
     over = f" = {run.over_least:.3f}x" if run.over_least is not None else ""
     yield "bytes", f"{run.total_bytes:,} asked for, {run.least_bytes:,} is the least possible{over}"
+    if run.gpu is not None:
+        yield "code", code_line(run.gpu)
     if run.flops:
         yield "flops", f"{run.flops:,}, {run.flop_per_byte:.3g} flop/byte"
 
@@ -302,15 +330,3 @@ def speedup_lines(hardware: Hardware, comparisons: Sequence[Comparison]) -> Iter
                 f"{region_name(c.region)} ({duration(kernel.seconds)} against "
                 f"{duration(steps.seconds)})."
             )
-
-
-def duration(seconds: float) -> str:
-    """A time in the unit that suits it: `33.6 us`."""
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= size:
-            return f"{seconds / size:.4g} {unit}"
-    return f"{seconds / 1e-9:.3g} ns"
-
-
-def percent(share: float) -> str:
-    return "0" if share == 0 else f"{share:.1%}"

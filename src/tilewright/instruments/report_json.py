@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import isfinite
 from typing import Any
 
+from .advice import advice
+from .gpu_json import gpu_json
 from .hardware import Hardware
 from .ledger import Ledger
 from .roofline import (
@@ -74,6 +76,11 @@ def kernel_json(run: KernelRun) -> dict[str, Any]:
         "flop_per_byte": run.flop_per_byte,
         "effective_gbps": run.effective_gbps,
         "gflops": run.gflops,
+        "gpu": None if run.gpu is None else gpu_json(run.gpu),
+        "advice": [
+            {"about": r.about, "file": r.file, "line": r.line, "sentence": r.sentence}
+            for r in advice(run)
+        ],
     }
 
 

@@ -8,6 +8,7 @@ from math import prod
 from typing import Any, Literal, Protocol
 
 from ..ir.types import PUBLIC_NAMES
+from .gpu import GpuCode
 
 SHORT_NAMES = {public: name for name, public in PUBLIC_NAMES.items()}
 FLOATS = ("fp8", "fp16", "bf16", "fp32", "fp64")
@@ -86,7 +87,7 @@ class KernelRun:
     """The launches of one kernel with one signature: compiling, run time, and traffic of a launch.
 
     `compile_s` maps a stage to seconds; `minimum_bytes` maps an argument to the different bytes
-    read from it and written to it.
+    read from it and written to it; `gpu` tells of the code where that is for a GPU.
     """
 
     name: str
@@ -104,6 +105,7 @@ class KernelRun:
     flops: int
     minimum_bytes: dict[str, tuple[int, int]] = field(default_factory=dict)
     launches: int = 1
+    gpu: GpuCode | None = None
 
     @property
     def read_bytes(self) -> int:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from .advice import advice
 from .ledger import Ledger
 from .traffic import KernelRun, Region, Site
+from .wording import megabytes, place, plural, shortened
 
 MASKED_WORTH_SAYING = 0.25
 OVERHEAD_WORTH_SAYING = 1.05
@@ -64,6 +65,7 @@ def verdicts(ledger: Ledger, comparisons: Sequence[Comparison]) -> list[str]:
     lines = []
     for run in ledger.kernels:
         lines += _on_kernel(run)
+        lines += [remark.sentence for remark in advice(run)]
         lines += [_on_steps(c) for c in comparisons if c.kernel == run]
     lines += [
         f"{name} ({place(file, line)}) was never launched, so nothing is said about it."
@@ -87,7 +89,7 @@ def _on_kernel(run: KernelRun) -> list[str]:
     idle = max(run.sites, key=lambda s: s.masked)
     if idle.masked_share >= MASKED_WORTH_SAYING:
         lines.append(
-            f"{idle.masked_share:.0%} of the lanes of {shortened(idle)} "
+            f"{idle.masked_share:.0%} of the lanes of {shortened(idle.expression)} "
             f"({place(idle.file, idle.line)}) are masked off and do no work."
         )
     return lines
@@ -95,9 +97,10 @@ def _on_kernel(run: KernelRun) -> list[str]:
 
 def _on_reload(site: Site) -> str:
     extra = megabytes(site.bytes - site.unique_bytes)
+    where = f"{shortened(site.expression)} ({place(site.file, site.line)})"
     return (
-        f"Most of the excess, {extra}, is {shortened(site)} ({place(site.file, site.line)}): "
-        f"each of its bytes is asked for {site.reload:.2f} times; caches may serve the repeats."
+        f"Most of the excess, {extra}, is {where}: each of its bytes is asked for "
+        f"{site.reload:.2f} times; caches may serve the repeats."
     )
 
 
@@ -118,32 +121,8 @@ def _on_steps(comparison: Comparison) -> str:
     return text + f" and took {speedup:.2f}x its time on this machine (median of {calls})."
 
 
-def shortened(site: Site) -> str:
-    """The expression of a site, cut to a length that a sentence can bear."""
-    expression = " ".join(site.expression.split())
-    return expression if len(expression) <= 40 else expression[:37] + "..."
-
-
 def region_name(region: Region) -> str:
     """What a region is called: its function, or the script itself."""
     if region.name == "<module>":
         return f"the script ({place(region.file, region.line)})"
     return f"{region.name} ({place(region.file, region.line)})"
-
-
-def place(file: str, line: int) -> str:
-    """`name.py:12`, without the folders."""
-    return f"{os.path.basename(file)}:{line}"
-
-
-def megabytes(count: int) -> str:
-    """Bytes in decimal units, three significant digits or so: `33.6 MB`."""
-    for unit, size in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if count >= size:
-            return f"{count / size:.1f} {unit}"
-    return f"{count} bytes"
-
-
-def plural(count: int, noun: str) -> str:
-    """A number and its noun: `1 run`, `4,096 runs`."""
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")

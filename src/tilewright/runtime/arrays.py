@@ -15,6 +15,8 @@ from tilewright.ir import types as ir
 from tilewright.runtime.dtypes import NUMPY_DTYPES, TORCH_DTYPES, dtype_advice, named_dtype
 from tilewright.runtime.exports import PROTOCOLS, extent, read_export
 from tilewright.runtime.messages import ACCEPTED, elsewhere, label, type_of
+from tilewright.targets.base import for_device
+from tilewright.targets.storage import Storage
 
 Pointer = tuple[int, int, int, ir.DType, bool]  # address, low, high, dtype, writable
 Layout = tuple[tuple[int, ...] | None, tuple[int, ...] | None]  # shape, strides in elements
@@ -133,34 +135,37 @@ def describe(value: Any, name: str = "") -> Argument:
     )  # fmt: skip
 
 
-def snapshot(value: Any, name: str = "") -> np.ndarray:
-    """A copy of the bytes of a CPU array's whole storage."""
-    return _storage_bytes(value, name).copy()
+def snapshot(value: Any, name: str = "") -> Storage:
+    """A copy of an array's whole storage, on the same machine."""
+    where, low, size, _ = _extent(value, name)
+    saved = for_device(where).storage(size)
+    saved.take(low)
+    return saved
 
 
-def restore(value: Any, saved: np.ndarray, name: str = "") -> None:
+def restore(value: Any, saved: Storage, name: str = "") -> None:
     """Put the bytes that `snapshot` saved back."""
-    storage = _storage_bytes(value, name)
-    if storage.size != saved.size:
+    _, low, size, writable = _extent(value, name)
+    if size != saved.size:
         raise LaunchError(
-            f"{label(name)}: the storage has {storage.size} bytes now, the snapshot {saved.size}; "
+            f"{label(name)}: the storage has {size} bytes now, the snapshot {saved.size}; "
             f"take a new snapshot after a resize"
         )
-    if not pointer(value, name)[4]:
+    if not writable:
         raise LaunchError(f"{label(name)}: is read-only and cannot be restored; pass a copy")
-    storage[:] = saved
+    saved.put(low)
 
 
-def _storage_bytes(value: Any, name: str) -> np.ndarray:
-    _, low, high, _, _ = pointer(value, name)
+def _extent(value: Any, name: str) -> tuple[str, int, int, bool]:
+    """Where an array's storage is: device, address, size; and whether it may be written to."""
+    where = device(value, name)
+    _, low, high, _, writable = pointer(value, name, where)
     if (low, high) == UNKNOWN_EXTENT:
         raise LaunchError(
             f"{label(name)}: the size of the storage behind a {type_of(value)} is not known; "
             f"pass an object with shape and stride(), or a tensor"
         )
-    if low == high:
-        return np.empty(0, np.uint8)
-    return np.frombuffer((ctypes.c_char * (high - low)).from_address(low), np.uint8)
+    return where, low, high - low, writable
 
 
 # Which kind and family a type belongs to

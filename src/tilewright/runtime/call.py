@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,15 @@ class Call:
         if self.target is not None:
             self.check_device(self.target)
         self.debug = bool(options.get("debug") or jit.debug or settings.debug)
+
+    def on(self, target: Target) -> Call:
+        """The same launch for another target, wherever its arrays are."""
+        other = copy(self)
+        other.target = target
+        other.trees = inspect_arguments(
+            self.jit.parameters, self.arguments, target.facts, self.device
+        )
+        return other
 
     def check_device(self, target: Target) -> None:
         """Raise unless the target that was asked for takes the arrays that are passed."""

@@ -60,31 +60,37 @@ def measure(
     max_repeats: int = 10_000,
     flush: int | None = None,
     before: Callable[[], Any] | None = None,
+    clock: Callable[[Callable[[], Any]], int] | None = None,
 ) -> Timing:
     """Time calls of `fn` for about `warmup_s + repeat_s` seconds beside the first call.
 
     `before` runs untimed before each call, the first included. `flush` is a number of bytes
-    of other memory to write, untimed, before each repeat, so that caches start cold.
+    of other memory to write, untimed, before each repeat, so that caches start cold. `clock` is
+    what gives the nanoseconds of a call for work that is not done on this computer.
     """
     prepare = _preparation(before, flush)
-    first = _time_batch(fn, before, 1)
-    single = _warm_up(fn, before, warmup_s)
+    first = _time_batch(fn, before, 1, clock)
+    single = _warm_up(fn, before, warmup_s, clock)
     batch = 1
-    if prepare is None and single < SHORT_NS:
+    if prepare is None and single < SHORT_NS and clock is None:
         batch = min(MAX_BATCH, ceil(SHORT_NS / max(single, 1)))
     end = perf_counter_ns() + int(repeat_s * 1e9)
     samples = []
     while len(samples) < max_repeats:
-        samples.append(_time_batch(fn, prepare, batch) / batch / 1e9)
+        samples.append(_time_batch(fn, prepare, batch, clock) / batch / 1e9)
         if len(samples) >= min_repeats and perf_counter_ns() >= end:
             break
     return Timing(first / 1e9, tuple(samples), batch)
 
 
-def _time_batch(fn: Callable[[], Any], prepare: Callable[[], Any] | None, count: int) -> int:
+def _time_batch(
+    fn: Callable[[], Any], prepare: Callable[[], Any] | None, count: int, clock: Callable | None
+) -> int:
     """Nanoseconds of `count` calls after one untimed preparation."""
     if prepare is not None:
         prepare()
+    if clock is not None:
+        return clock(fn)
     calls = itertools.repeat(None, count)
     start = perf_counter_ns()
     for _ in calls:
@@ -92,12 +98,14 @@ def _time_batch(fn: Callable[[], Any], prepare: Callable[[], Any] | None, count:
     return perf_counter_ns() - start
 
 
-def _warm_up(fn: Callable[[], Any], before: Callable[[], Any] | None, seconds: float) -> int:
+def _warm_up(
+    fn: Callable[[], Any], before: Callable[[], Any] | None, seconds: float, clock: Callable | None
+) -> int:
     """Call at least once and until the time is over; the shortest call in nanoseconds."""
     end = perf_counter_ns() + int(seconds * 1e9)
-    shortest = _time_batch(fn, before, 1)
+    shortest = _time_batch(fn, before, 1, clock)
     while perf_counter_ns() < end:
-        shortest = min(shortest, _time_batch(fn, before, 1))
+        shortest = min(shortest, _time_batch(fn, before, 1, clock))
     return shortest
 
 

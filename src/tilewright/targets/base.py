@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from tilewright.errors import LaunchError
 from tilewright.ir.inst import Kernel
+from tilewright.targets.storage import Storage
 
 
 class Code(Protocol):
@@ -117,6 +118,17 @@ class Target(Protocol):
 
     def shortcut(self, spec: ShortcutSpec) -> Shortcut | None:
         """A native launcher for a kernel; None where there is none."""
+
+    # --- what instruments ask
+
+    def storage(self, size: int) -> Storage:
+        """So many bytes where kernels can reach them."""
+
+    def room(self) -> int:
+        """How many bytes of storage may be taken."""
+
+    def clock(self) -> Callable[[Callable[[], Any]], int] | None:
+        """What gives the nanoseconds of the launches in a call; None: this computer's clock."""
 
 
 def cpu() -> Target:

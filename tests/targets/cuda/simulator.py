@@ -23,6 +23,7 @@ from tilewright.targets.cuda import launch as cuda_launch
 from tilewright.targets.cuda.arch import find
 from tilewright.targets.cuda.launch import CONFIG_BYTES, CudaBinary
 from tilewright.targets.cuda.target import CudaTarget
+from tilewright.targets.storage import HostStorage
 
 STACK_BYTES = 256 << 10
 CONTEXT_BYTES = 8 << 10  # of a ucontext_t, more than any has
@@ -33,6 +34,8 @@ MOST_ROUNDS = 200_000
 # Words of a thread's state: numbers of thread and program, the grid, the kind of the last wait.
 TID, CTAID, NCTAID, WAIT, ROUND, DONE, MAIN, OWN, SLOTS, ARGS = 0, 1, 4, 7, 8, 9, 10, 11, 12, 13
 WORDS = 16
+BARRIER = 1  # the kind of a wait for all threads of the program
+WARP = 32
 
 RUNTIME = """
 declare i32 @swapcontext(ptr, ptr)
@@ -90,6 +93,37 @@ define internal i32 @sim_shuffle(ptr %s, i32 %value, i32 %lane, i32 %clamp, i32 
   %who = or i32 %warp, %from
   %theirs = call ptr @sim_slot(ptr %s, i32 %who, i64 %round)
   %out = load volatile i32, ptr %theirs
+  ret i32 %out
+}
+define internal i32 @sim_match(ptr %s, i64 %value, i64 %kind, i1 %isvote) noinline {
+  %tid = call i32 @sim_word(ptr %s, i32 0)
+  %r = getelementptr i64, ptr %s, i32 8
+  %round = load volatile i64, ptr %r
+  %mine = call ptr @sim_slot(ptr %s, i32 %tid, i64 %round)
+  store volatile i64 %value, ptr %mine
+  call void @sim_wait(ptr %s, i64 %kind)
+  %wanted = select i1 %isvote, i64 1, i64 %value
+  %warp = and i32 %tid, -32
+  br label %again
+again:
+  %k = phi i32 [0, %0], [%more, %again]
+  %found = phi i32 [0, %0], [%out, %again]
+  %who = or i32 %warp, %k
+  %theirs = call ptr @sim_slot(ptr %s, i32 %who, i64 %round)
+  %have = load volatile i64, ptr %theirs
+  %same = icmp eq i64 %have, %wanted
+  %one = zext i1 %same to i32
+  %bit = shl i32 %one, %k
+  %out = or i32 %found, %bit
+  %more = add i32 %k, 1
+  %done = icmp eq i32 %more, 32
+  br i1 %done, label %end, label %again
+end:
+  ret i32 %out
+}
+define internal i32 @sim_ballot(ptr %s, i1 %value) {
+  %wide = zext i1 %value to i64
+  %out = call i32 @sim_match(ptr %s, i64 %wide, i64 7, i1 true)
   ret i32 %out
 }
 define internal i16 @sim_bf16(float %x) {
@@ -155,6 +189,10 @@ class Rewriter:
         line = QUOTIENT.sub(r"fdiv float \1, \2", line)
         line = SREG.sub(self.register, line)
         line = SHUFFLE.sub(self.shuffle, line)
+        line = re.sub(r"call i32 @llvm\.nvvm\.match\.any\.sync\.i64\(i32 -1, (.*)\)",
+                      r"call i32 @sim_match(ptr %sim, \1, i64 6, i1 false)", line)  # fmt: skip
+        line = re.sub(r"call i32 @llvm\.nvvm\.vote\.ballot\.sync\(i32 -1, (.*)\)",
+                      r"call i32 @sim_ballot(ptr %sim, \1)", line)  # fmt: skip
         line = re.sub(r"call void @llvm\.nvvm\.barrier[.\w]*\(i32 0\)",
                       "call void @sim_wait(ptr %sim, i64 1)", line)  # fmt: skip
         line = re.sub(r"call void @llvm\.nvvm\.bar\.warp\.sync\(i32 -1\)",
@@ -319,18 +357,31 @@ class Threads:
             ctypes.c_uint64.from_address(words + STACK_POINTER).value = ctypes.addressof(stack)
             ctypes.c_uint64.from_address(words + STACK_SIZE).value = STACK_BYTES
             self.libc.makecontext(context, self.start, 1, ctypes.c_void_p(ctypes.addressof(state)))
-        swap = self.libc.swapcontext
         pairs = list(zip(self.contexts, self.states, strict=True))
+        warps = [pairs[k : k + WARP] for k in range(0, len(pairs), WARP)]
         for _ in range(MOST_ROUNDS):
-            for context, _ in pairs:
-                swap(self.main, context)
-            ended = {state[DONE] for _, state in pairs}
-            kinds = {state[WAIT] for _, state in pairs}
-            if ended == {1}:
+            ended = [self.run_warp(warp, program) for warp in warps]
+            if all(ended):
                 return
+            if any(ended):
+                raise AssertionError(f"some warps of {program} end where others wait")
+        raise AssertionError(f"program {program} does not end")
+
+    def run_warp(self, warp: Sequence[tuple], program: Sequence[int]) -> bool:
+        """Run a warp until it waits for the others, or to its end: whether that was it."""
+        swap = self.libc.swapcontext
+        for _ in range(MOST_ROUNDS):
+            for context, _ in warp:
+                swap(self.main, context)
+            ended = {state[DONE] for _, state in warp}
+            kinds = {state[WAIT] for _, state in warp}
+            if ended == {1}:
+                return True
             if len(ended) > 1 or len(kinds) > 1:
                 raise AssertionError(f"threads of {program} wait at different places: {kinds}")
-        raise AssertionError(f"program {program} does not end")
+            if kinds == {BARRIER}:
+                return False
+        raise AssertionError(f"a warp of program {program} does not end")
 
 
 class SimulatedBinary(CudaBinary):
@@ -396,6 +447,10 @@ class SimulatedBinary(CudaBinary):
             self.team.run(program, grid, buffer.address + CONFIG_BYTES)
         self.check()
 
+    def facts(self) -> dict[str, int]:
+        """Nothing is known: there is no machine code."""
+        return {}
+
 
 class SimulatedTarget(CudaTarget):
     """The CUDA target with a simulator in place of a driver."""
@@ -422,6 +477,15 @@ class SimulatedTarget(CudaTarget):
     def load(self, object_bytes: bytes, metadata: dict[str, Any]) -> SimulatedBinary:
         return SimulatedBinary(object_bytes, metadata)
 
+    def storage(self, size: int) -> HostStorage:
+        return HostStorage(size)
+
+    def room(self) -> int:
+        return 1 << 30
+
+    def clock(self) -> None:
+        """Launches are over when they return."""
+
 
 class Simulated:
     """A kernel of the tile IR compiled for an architecture, run on NumPy arrays."""
@@ -434,11 +498,16 @@ class Simulated:
 
     def run(self, grid: Sequence[int], values: Sequence[Any]) -> None:
         """Launch; the arrays are changed in place."""
-        slots: list[Any] = []
-        for value in values:
-            if isinstance(value, np.ndarray):
-                start = value.ctypes.data
-                slots += [start, start, start + value.nbytes]
-            else:
-                slots.append(value)
-        self.binary.launch((*grid, 1, 1)[:3], slots)
+        self.binary.launch((*grid, 1, 1)[:3], slots_of(values))
+
+
+def slots_of(values: Sequence[Any]) -> list[Any]:
+    """What a launch passes for arrays and numbers."""
+    slots: list[Any] = []
+    for value in values:
+        if isinstance(value, np.ndarray):
+            start = value.ctypes.data
+            slots += [start, start, start + value.nbytes]
+        else:
+            slots.append(value)
+    return slots

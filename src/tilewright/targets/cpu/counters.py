@@ -1,24 +1,18 @@
-"""Counting compiled into a kernel: elements by site, which elements were touched, flops.
-
-The counters are words of 64 bits: for each site the elements that were asked for, the lanes that
-were masked off, and the address of a map with one byte for each element of the argument (0: no
-map); after all sites the flops.
-"""
+"""Counting compiled into a kernel: elements by site, which elements were touched, flops."""
 
 from __future__ import annotations
 
-from math import prod
 from typing import TYPE_CHECKING
 
 from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst
+from tilewright.targets.counting import ELEMENTS, MAP, MASKED, SITE_WORDS
 
 if TYPE_CHECKING:
     from tilewright.targets.cpu.evaluate import Evaluator
     from tilewright.targets.cpu.memory import Access, Memory
 
-WORDS = 3  # of one site
 COUNTERS_SLOT = 4  # of the argument block
 MEMSET = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
 
@@ -55,8 +49,8 @@ class Counters:
         """A whole row of an access, of which the first `count` lanes are on."""
         e, b = self.e, self.e.b
         site = self.memory.site(inst)
-        self.add(site * WORDS, count)
-        self.add(site * WORDS + 1, b.sub(e.row_count(), count))
+        self.add(site * SITE_WORDS + ELEMENTS, count)
+        self.add(site * SITE_WORDS + MASKED, b.sub(e.row_count(), count))
         place, go = self.map_place(inst, site, e.lanes_at_start(a.pointer), a.size)
         if place is None:
             return
@@ -75,8 +69,8 @@ class Counters:
         site, width = self.memory.site(inst), e.row.width
         mask, pointer = b.splat(mask, width), b.splat(pointer, width)
         on = self.population(mask)
-        self.add(site * WORDS, on)
-        self.add(site * WORDS + 1, b.sub(e.const(width), on))
+        self.add(site * SITE_WORDS + ELEMENTS, on)
+        self.add(site * SITE_WORDS + MASKED, b.sub(e.const(width), on))
         for i in range(width):
             self.one(inst, site, b.extract(pointer, i), b.extract(mask, i), a.size)
 
@@ -92,8 +86,8 @@ class Counters:
         e, b = self.e, self.e.b
         site = self.memory.site(inst)
         on = lanes if mask.text == "true" else b.select(mask, lanes, e.const(0))
-        self.add(site * WORDS, on)
-        self.add(site * WORDS + 1, b.sub(lanes, on))
+        self.add(site * SITE_WORDS + ELEMENTS, on)
+        self.add(site * SITE_WORDS + MASKED, b.sub(lanes, on))
         self.one(inst, site, pointer, mask, a.size)
 
     def population(self, mask: Lane) -> Lane:
@@ -114,7 +108,7 @@ class Counters:
             return None, ""
         b, w = self.e.b, self.e.w
         slot, table = w.fresh(), w.fresh()
-        w.write(f"{slot} = getelementptr i64, ptr {self.words()}, i64 {site * WORDS + 2}")
+        w.write(f"{slot} = getelementptr i64, ptr {self.words()}, i64 {site * SITE_WORDS + MAP}")
         w.write(f"{table} = load ptr, ptr {slot}")
         there = b.value(f"icmp ne ptr {table}, null", t.int1, 1)
         if mask is not None and mask.text != "true":
@@ -130,21 +124,3 @@ class Counters:
     def end_map(self, go: str) -> None:
         self.e.w.write(f"br label %{go}")
         self.e.w.label(go)
-
-    def work(self, insts: list[Inst]) -> int:
-        """The floating operations that a straight line of instructions stands for."""
-        return int(sum(flops_of(inst) for inst in insts))
-
-
-def flops_of(inst: Inst) -> float:
-    """The floating operations of one instruction, as its op books them."""
-    if not inst.operands or not inst.operands[0].type.dtype.is_float:
-        return 0
-    if inst.op.name == "dot":
-        x, y, _ = (v.type for v in inst.operands)
-        return 2 * prod(x.shape) * y.shape[-1]
-    if inst.op.name in ("reduce", "scan"):
-        return inst.operands[0].type.size - (
-            inst.results[0].type.size if inst.op.name == "reduce" else 0
-        )
-    return inst.op.flops * inst.results[0].type.size if inst.results else 0

@@ -29,8 +29,10 @@ from tilewright.targets.base import Keep, ShortcutSpec
 from tilewright.targets.cpu import fastcall, threads
 from tilewright.targets.fastcall.frame import SLOTS
 from tilewright.targets.fastcall.shortcut import Shortcut, compile_launcher
+from tilewright.targets.storage import HostStorage
 
 STATE_WORDS = 16  # the launch's state: 8 words of the pool, then the record of a fault
+MOST_STORAGE = 4 << 30  # bytes that instruments may take
 HEAD_SLOTS = 6  # pointer to the state, grid, pointer to counters, reserved
 TAKEN, SITE, PROGRAM, ADDRESS, STRIDE, COUNT = range(8, 14)  # words of the fault record
 CHUNKS_PER_THREAD = 6  # so that threads which finish early find work left
@@ -110,6 +112,15 @@ class CpuTarget:
             return self.keep(f"launcher {self.host()}", lambda: compile_launcher(ending))
 
         return fastcall.shortcut(spec, CpuBinary.stopped, ending, object_bytes)
+
+    def storage(self, size: int) -> HostStorage:
+        return HostStorage(size)
+
+    def room(self) -> int:
+        return MOST_STORAGE
+
+    def clock(self) -> None:
+        """Launches are over when they return."""
 
     def host(self) -> str:
         """This computer, whatever lesser one kernels are compiled for."""

@@ -10,10 +10,11 @@ from tilewright.errors import UnsupportedError
 from tilewright.ir import types as t
 from tilewright.ir.inst import Block, Inst, Kernel, Value
 from tilewright.ir.types import Type
+from tilewright.targets.counting import SITE_WORDS, work_of
 from tilewright.targets.cpu import control, prints, products, sources, turned, wholes
 from tilewright.targets.cpu.atomics import atomic
 from tilewright.targets.cpu.clip import fill_tail
-from tilewright.targets.cpu.counters import WORDS, Counters
+from tilewright.targets.cpu.counters import Counters
 from tilewright.targets.cpu.evaluate import Buffer, Evaluator, OpLanes
 from tilewright.targets.cpu.extents import Extents
 from tilewright.targets.cpu.forms import Uniform
@@ -189,7 +190,7 @@ class Lowering:
     def count_work(self, insts: list[Inst]) -> None:
         counters = self.memory.counters
         if counters is not None:
-            work = counters.work(insts)
+            work = work_of(insts)
             if work:
                 counters.add(FLOPS_WORD, self.e.const(work))
 
@@ -316,7 +317,7 @@ def module_text(lowering: Lowering) -> str:
         scratch = f"  %scratch = alloca [{size} x i8], align 64"
     for name in lowering.imports:
         w.declare(f"declare {lowering.imports[name]}")
-    flops_word = str(WORDS * len(lowering.memory.sites))
+    flops_word = str(SITE_WORDS * len(lowering.memory.sites))
     text = "\n".join(
         [
             *w.declared,

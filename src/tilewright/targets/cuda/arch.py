@@ -21,6 +21,11 @@ class Arch:
     capability: int
     ptx: int
     shared_limit: int  # bytes that one program can have
+    # Of a multiprocessor at a time:
+    resident_threads: int
+    resident_programs: int
+    processor_shared: int  # bytes, of which each program takes `shared_reserved` beside its own
+    shared_reserved: int = 1 << 10
 
     @property
     def machine(self) -> Machine:
@@ -45,15 +50,15 @@ class Arch:
 ARCHES = {
     arch.name: arch
     for arch in (
-        Arch("sm_75", 75, 65, 64 << 10),
-        Arch("sm_80", 80, 70, 163 << 10),
-        Arch("sm_86", 86, 71, 99 << 10),
-        Arch("sm_87", 87, 74, 163 << 10),
-        Arch("sm_89", 89, 78, 99 << 10),
-        Arch("sm_90", 90, 80, 227 << 10),
-        Arch("sm_90a", 90, 80, 227 << 10),
-        Arch("sm_100", 100, 86, 227 << 10),
-        Arch("sm_120", 120, 87, 99 << 10),
+        Arch("sm_75", 75, 65, 64 << 10, 1024, 16, 64 << 10, 0),
+        Arch("sm_80", 80, 70, 163 << 10, 2048, 32, 164 << 10),
+        Arch("sm_86", 86, 71, 99 << 10, 1536, 16, 100 << 10),
+        Arch("sm_87", 87, 74, 163 << 10, 1536, 16, 164 << 10),
+        Arch("sm_89", 89, 78, 99 << 10, 1536, 24, 100 << 10),
+        Arch("sm_90", 90, 80, 227 << 10, 2048, 32, 228 << 10),
+        Arch("sm_90a", 90, 80, 227 << 10, 2048, 32, 228 << 10),
+        Arch("sm_100", 100, 86, 227 << 10, 2048, 32, 228 << 10),
+        Arch("sm_120", 120, 87, 99 << 10, 1536, 24, 100 << 10),
     )
 }
 

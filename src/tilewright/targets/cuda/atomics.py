@@ -74,6 +74,8 @@ def atomic(x: Lowering, inst: Inst, act: Callable, count: int, masked: bool) -> 
             for r, v, on in zip(registers, vectors, masks, strict=True)
         ]
 
+    if m.counters is not None:
+        m.counters.access(inst, layout, vectors, masks, mask)
     lanes: list[Lane] = [e.b.const(0, dtype)] * layout.registers
     for r, old in zip(
         registers, m.guarded(inst, vectors, masks, dtype.bytes, perform), strict=True

@@ -96,6 +96,8 @@ SIGNATURES: dict[str, tuple] = {
     "cuMemHostAlloc": (ctypes.POINTER(Handle), ctypes.c_size_t, ctypes.c_uint),
     "cuMemcpyHtoD_v2": (ctypes.c_uint64, Handle, ctypes.c_size_t),
     "cuMemcpyDtoH_v2": (Handle, ctypes.c_uint64, ctypes.c_size_t),
+    "cuMemcpyDtoD_v2": (ctypes.c_uint64, ctypes.c_uint64, ctypes.c_size_t),
+    "cuMemGetInfo_v2": (ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_size_t)),
     "cuMemsetD8_v2": (ctypes.c_uint64, ctypes.c_ubyte, ctypes.c_size_t),
     "cuStreamCreate": (ctypes.POINTER(Handle), ctypes.c_uint),
     "cuStreamDestroy_v2": (Handle,),
@@ -326,15 +328,29 @@ class Driver:
     def free(self, address: int) -> None:
         self.call("cuMemFree_v2", address)
 
-    def write(self, address: int, data: bytes) -> None:
-        """Copy to the device."""
-        self.call("cuMemcpyHtoD_v2", address, data, len(data))
+    def write(self, address: int, data: bytes | int, size: int = 0) -> None:
+        """Copy to the device: bytes, or `size` of them from an address of the host."""
+        self.call("cuMemcpyHtoD_v2", address, data, size or len(data))
 
     def read(self, address: int, size: int) -> bytes:
         """Copy from the device, after all work before."""
         out = ctypes.create_string_buffer(size)
-        self.call("cuMemcpyDtoH_v2", out, address, size)
+        self.read_to(out, address, size)
         return out.raw
+
+    def read_to(self, out: Any, address: int, size: int) -> None:
+        """The same to a buffer or an address of the host."""
+        self.call("cuMemcpyDtoH_v2", out, address, size)
+
+    def copy(self, to: int, address: int, size: int) -> None:
+        """Copy within the memory of the device."""
+        self.call("cuMemcpyDtoD_v2", to, address, size)
+
+    def free_memory(self) -> int:
+        """Bytes of the current device that nobody has taken."""
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        self.call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
+        return free.value
 
     def fill(self, address: int, byte: int, size: int) -> None:
         self.call("cuMemsetD8_v2", address, byte, size)

@@ -9,9 +9,11 @@ from tilewright.codegen.lanes import Lanes
 from tilewright.codegen.literals import Lane, llvm_type
 from tilewright.errors import UnsupportedError
 from tilewright.ir import types as t
+from tilewright.ir.inst import Inst
 from tilewright.ir.types import DType
 from tilewright.targets.cuda import f2
 from tilewright.targets.cuda.arch import Arch
+from tilewright.targets.cuda.banks import SharedUse, shared_use
 from tilewright.targets.cuda.layout import LANE_BITS, Layout, log2, union
 from tilewright.targets.cuda.writer import Writer
 
@@ -43,6 +45,9 @@ class Emitter:
         self.specials: dict[str, Lane] = {}
         self.memory = SharedMemory(self)
         self.on_wait: Callable[[], None] = lambda: None
+        self.here: Inst | None = None  # what is being written
+        self.uses: dict[tuple[Inst, SharedUse], int] = {}  # of shared memory, and how often written
+        self.on_use: Callable[[Inst, SharedUse], None] = lambda inst, use: None
 
     # --- numbers of threads and programs
 
@@ -252,6 +257,20 @@ class Emitter:
         self.w.write(f"call void @{WARP_BARRIER}(i32 -1)")
 
     # --- shared memory
+
+    def note_shared(
+        self, kind: str, lanes: Sequence[int], bytes: int, accesses: int, idle: int = 0
+    ) -> None:
+        """Say, where all threads come by, that shared memory is accessed next; as `shared_use`.
+
+        `idle` are bits of the number of a thread.
+        """
+        if self.here is None:
+            return
+        warps = self.num_warps >> (idle >> LANE_BITS).bit_count()
+        use = shared_use(kind, lanes, bytes, accesses, warps, idle & (1 << LANE_BITS) - 1)
+        self.uses[self.here, use] = self.uses.get((self.here, use), 0) + 1
+        self.on_use(self.here, use)
 
     def store_shared(self, address: Lane, words: Sequence[Lane]) -> None:
         """Store words one after the other in a single access; the address is an i32."""

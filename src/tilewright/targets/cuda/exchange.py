@@ -70,6 +70,7 @@ def through_shared(e: Emitter, values: list[Lane], step: Exchange) -> list[Lane]
             wait()
         store_moves(e, step.store, stores, base, words)
         wait()
+        e.note_shared("load", step.load.lane_bytes(word.bytes), *of_moves(loads, word.bytes))
         for move, address in places(e, step.load, loads, base, word.bytes):
             loaded = e.load_shared(address, word, len(move.registers))
             for r, x in zip(move.registers, loaded, strict=True):
@@ -82,10 +83,18 @@ def store_moves(
     e: Emitter, side: Access, moves: Sequence[Move], base: Lane, words: Sequence[Lane]
 ) -> None:
     """One pass of stores, by the threads that hold no copies."""
-    active = e.is_zero(side.idle_lane | side.idle_warp << LANE_BITS)
+    idle = side.idle_lane | side.idle_warp << LANE_BITS
+    bytes = words[0].dtype.bytes
+    e.note_shared("store", side.lane_bytes(bytes), *of_moves(moves, bytes), idle)
+    active = e.is_zero(idle)
     with e.w.when(active.text) if active is not None else contextlib.nullcontext():
-        for move, address in places(e, side, moves, base, words[0].dtype.bytes):
+        for move, address in places(e, side, moves, base, bytes):
             e.store_shared(address, [words[r] for r in move.registers])
+
+
+def of_moves(moves: Sequence[Move], bytes: int) -> tuple[int, int]:
+    """Bytes that a lane moves at once, and the accesses of a thread."""
+    return len(moves[0].registers) * bytes, len(moves)
 
 
 def places(

@@ -292,7 +292,8 @@ class CudaBinary:
         return next(iter(self.handles.values()), 0)
 
     def facts(self) -> dict[str, int]:
-        """Registers of a thread, bytes of them that were spilled, shared bytes of a program."""
+        """Registers of a thread, words and bytes of them in memory, shared bytes of a program;
+        multiprocessors, and the programs that each of them holds at a time."""
         device, stream = driver.current_stream()
         if device not in self.functions:
             self.load(device, stream)
@@ -300,8 +301,10 @@ class CudaBinary:
         return {
             "n_regs": function.registers,
             "n_spills": function.local // 4,
+            "spill_bytes": function.local,
             "shared": self.shared,
             "programs": driver.driver().occupancy(function, self.threads, self.shared),
+            "processors": driver.driver().device(device).processors,
         }
 
 

@@ -10,11 +10,14 @@ from tilewright.errors import UnsupportedError
 from tilewright.ir import types as t
 from tilewright.ir.inst import Block, Inst, Kernel, Value, walk
 from tilewright.ir.rewrite import count_uses
-from tilewright.targets.cuda import assign, control, mma, rules
+from tilewright.targets.counting import SITE_WORDS, work_of
+from tilewright.targets.cuda import assign, control, mma, numbers, rules
 from tilewright.targets.cuda.arch import Arch
+from tilewright.targets.cuda.counters import FLOPS_WORD, Counters
 from tilewright.targets.cuda.emitter import SHARED, Emitter
 from tilewright.targets.cuda.layout import Layout
 from tilewright.targets.cuda.memory import Memory
+from tilewright.targets.cuda.site_facts import describe_sites
 from tilewright.targets.cuda.tiles import Tile, convert, uniform
 
 ENTRY = "tw_entry"
@@ -36,12 +39,18 @@ class Lowered:
 class Lowering:
     """The state while one kernel is lowered."""
 
-    def __init__(self, kernel: Kernel, arch: Arch, num_warps: int, bounds: bool):
+    def __init__(
+        self, kernel: Kernel, arch: Arch, num_warps: int, bounds: bool, counters: bool = False
+    ):
         self.arch = arch
         self.e = Emitter(arch, num_warps)
         self.assigned = assign.assign(kernel, arch, num_warps, mma.table(kernel))
         self.kernel = kernel = self.assigned.kernel
         self.memory = Memory(self.e, kernel, bounds)
+        self.counters = Counters(self.e, self.memory) if counters else None
+        if self.counters is not None:
+            self.memory.counters = self.counters
+            self.e.on_use = self.counters.shared
         self.uses = count_uses(kernel)
         self.tiles: dict[Value, Tile] = {}
         self.converted: list[dict[tuple[Value, Layout], Tile]] = [{}]  # by open block
@@ -96,6 +105,8 @@ class Lowering:
         """Everything in a block; gives what it yields."""
         self.converted.append({})
         ends: list[Tile] = []
+        if self.counters is not None:
+            self.counters.work(work_of(block.insts))
         for inst in block.insts:
             if inst.op.name == "yield":
                 ends = [self.tiles[v] for v in inst.operands]
@@ -110,6 +121,7 @@ class Lowering:
             rule = rules.elementwise
         if rule is None:
             raise UnsupportedError(f"the CUDA target does not do {inst.op.name}", inst.loc)
+        around, self.e.here = self.e.here, inst
         try:
             found = rule(self, inst)
         except UnsupportedError as error:
@@ -117,18 +129,29 @@ class Lowering:
             raise
         results = [] if found is None else [found] if isinstance(found, Tile) else found
         self.bind(inst.results, results)
+        if self.counters is not None:
+            self.e.here = None  # what watching takes of shared memory is not the kernel's
+            numbers.watch(self, inst)
+        self.e.here = around
 
 
 def lower(
-    kernel: Kernel, arch: Arch, *, num_warps: int = 4, bounds: bool = True, max_registers: int = 0
+    kernel: Kernel,
+    arch: Arch,
+    *,
+    num_warps: int = 4,
+    bounds: bool = True,
+    max_registers: int = 0,
+    counters: bool = False,
 ) -> Lowered:
     """The LLVM IR of a kernel for an architecture.
 
     Args:
         bounds: compile in the check of every access against its argument.
         max_registers: what a thread may use at most; 0: whatever fits.
+        counters: compile in the counters of `targets.counting`.
     """
-    x = Lowering(kernel, arch, num_warps, bounds)
+    x = Lowering(kernel, arch, num_warps, bounds, counters)
     params = bind_params(x)
     x.block(x.kernel.body)
     facts = f'"nvvm.maxntid"="{32 * num_warps}"'
@@ -137,7 +160,9 @@ def lower(
     head = f"define ptx_kernel void @{ENTRY}({', '.join([*OWN, *params])}) nounwind {facts} {{"
     if x.e.memory.size:
         x.e.w.declare(f"{SHARED} = external addrspace(3) global [0 x i8], align 1024")
-    return Lowered(x.e.w.text(head), ENTRY, x.memory.sites, num_warps, x.e.memory.size)
+    describe_sites(x)
+    text = x.e.w.text(head).replace(FLOPS_WORD, str(SITE_WORDS * len(x.memory.sites)))
+    return Lowered(text, ENTRY, x.memory.sites, num_warps, x.e.memory.size)
 
 
 def bind_params(x: Lowering) -> list[str]:

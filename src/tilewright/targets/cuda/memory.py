@@ -17,6 +17,7 @@ from tilewright.targets.cuda.hazards import Hazards
 from tilewright.targets.cuda.tiles import Tile, tile, uniform
 
 if TYPE_CHECKING:
+    from tilewright.targets.cuda.counters import Counters
     from tilewright.targets.cuda.lower import Lowering
 
 WIDEST = 16  # bytes of one access
@@ -50,6 +51,8 @@ class Vector:
 class Memory:
     """What is known of a kernel's accesses, and their sites."""
 
+    counters: Counters | None = None
+
     def __init__(self, e: Emitter, kernel: Kernel, bounds: bool):
         self.e = e
         self.kernel = kernel
@@ -59,26 +62,27 @@ class Memory:
         e.on_wait = self.hazards.waited
         self.strides = strides(kernel)
         self.sites: list[dict] = []
-        self.numbers: dict[Inst, int] = {}
+        self.numbers: dict[tuple[Inst, str], int] = {}
         self.rooms: dict[tuple[int, int], tuple[Lane, Lane]] = {}
 
     # --- sites
 
-    def site(self, inst: Inst) -> int:
-        """The number of an access in the table of sites."""
-        if inst not in self.numbers:
-            self.numbers[inst] = len(self.sites)
-            self.sites.append(self.site_record(inst))
-        return self.numbers[inst]
+    def site(self, inst: Inst, kind: str = "") -> int:
+        """The number of an access in the table of sites, or of another thing that is counted."""
+        if (inst, kind) not in self.numbers:
+            self.numbers[inst, kind] = len(self.sites)
+            self.sites.append(self.site_record(inst, kind))
+        return self.numbers[inst, kind]
 
-    def site_record(self, inst: Inst) -> dict:
+    def site_record(self, inst: Inst, kind: str) -> dict:
         loc = inst.loc or Loc("<unknown>", 0)
         dtype, param = t.int1, None
-        if inst.op.access:
+        if inst.op.access and not kind:
             dtype = inst.operands[0].type.dtype.element_ty
             param = self.param(inst)
         return {
-            "kind": inst.op.access.kind if inst.op.access else "assert",
+            "kind": kind or (inst.op.access.kind if inst.op.access else "assert"),
+            "op": inst.op.name,
             "param": -1 if param is None else param,
             "file": loc.file,
             "line": loc.line,
@@ -238,16 +242,20 @@ class Memory:
     def report(self, inst: Inst, address: Lane, bad: Lane) -> None:
         """Write what happened to the record of the launch, in threads where `bad` holds."""
         e, b = self.e, self.e.b
-        wide = [b.cast(Lane(e.program_id(k).text, t.uint32), t.uint64) for k in range(3)]
-        sizes = [b.cast(Lane(e.num_programs(k).text, t.uint32), t.uint64) for k in range(2)]
-        program = b.add(wide[0], b.mul(sizes[0], b.add(wide[1], b.mul(sizes[1], wide[2]))))
         launch = b.shl(b.cast(Lane("%launch", t.uint32), t.uint64), b.const(LAUNCH_SHIFT, t.uint64))
         site = b.const(self.site(inst) + 1 << SITE_SHIFT, t.uint64)
-        word = b.bit_or(b.bit_or(program, launch), site)
+        word = b.bit_or(b.bit_or(self.program(), launch), site)
         e.w.write(
             f'call void asm sideeffect "{REPORT}", "l,l,l,b,~{{memory}}"'
             f"(i64 %record, {word.typed}, {address.typed}, {bad.typed})"
         )
+
+    def program(self) -> Lane:
+        """The number of the program in the grid, first axis first."""
+        e, b = self.e, self.e.b
+        wide = [b.cast(Lane(e.program_id(k).text, t.uint32), t.uint64) for k in range(3)]
+        sizes = [b.cast(Lane(e.num_programs(k).text, t.uint32), t.uint64) for k in range(2)]
+        return b.add(wide[0], b.mul(sizes[0], b.add(wide[1], b.mul(sizes[1], wide[2]))))
 
     # --- accesses
 
@@ -320,6 +328,9 @@ class Memory:
             f'call void asm sideeffect "{text}", "{",".join(constraints)}"({", ".join(operands)})'
         )
 
+    def store_byte(self, pointer: Lane, mask: Lane | None, byte: Lane) -> None:
+        self.store_words(Place(pointer, 0), mask, [byte], ".global")
+
 
 def as_asm(e: Emitter, chunk: Lane) -> Lane:
     """A chunk as inline assembly takes it: no register is narrower than 16 bits."""
@@ -377,6 +388,8 @@ def load(x: Lowering, inst: Inst) -> Tile:
             words += m.load_words(v.place, on, fill, load_modifiers(inst))
         return words
 
+    if m.counters is not None:
+        m.counters.access(inst, layout, vectors, masks, mask)
     words = m.guarded(inst, vectors, masks, dtype.bytes, perform)
     lanes: list[Lane | None] = [None] * layout.registers
     for r, word in zip((r for v in vectors for r in v.registers), words, strict=True):
@@ -416,4 +429,6 @@ def store(x: Lowering, inst: Inst) -> None:
             m.store_words(v.place, on, held, store_modifiers(inst))
         return []
 
+    if m.counters is not None:
+        m.counters.access(inst, layout, vectors, masks, mask)
     m.guarded(inst, vectors, masks, dtype.bytes, perform)

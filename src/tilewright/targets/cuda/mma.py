@@ -421,6 +421,7 @@ class FromShared:
             own = e.of_thread((*lane, *warp))
             self.bases[low] = e.b.add(self.base, e.xor(own, low))
         address = e.plus(self.bases[low], constant ^ low)
+        e.note_shared("load", lane, CHUNK, 1, 0 if count == 4 else 1 << 4)
         return ldmatrix(e, address, count, self.turned)
 
 

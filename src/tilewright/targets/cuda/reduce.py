@@ -21,7 +21,7 @@ def reduce(x: Lowering, inst: Inst) -> list[Tile]:
     """Every element along the axis combined into one."""
     combiner = Combiner(x, inst)
     axis = inst.attrs["axis"]
-    layout = source_layout(x, inst, axis, combiner.commutes)
+    layout = source_layout(x.tile(inst.operands[0]).layout, axis, combiner.commutes, x.e)
     held = [x.tile(v, layout) for v in inst.operands]
     dtypes = [h.dtype for h in held]
     groups = [
@@ -39,19 +39,19 @@ def reduce(x: Lowering, inst: Inst) -> list[Tile]:
     return out
 
 
-def source_layout(x: Lowering, inst: Inst, axis: int, commutes: bool) -> Layout:
+def source_layout(held: Layout, axis: int, commutes: bool, e: Emitter) -> Layout:
     """A layout to reduce from: each bit of a slot moves along one dimension at most.
 
     Where the order of operands matters, neighbours along the axis are combined first, so
     registers must come before lanes, and lanes before warps.
     """
-    layout = x.tile(inst.operands[0]).layout.compact()
+    layout = held.compact()
     if is_plain(layout) and (commutes or in_order(layout, axis)):
         return layout
     order = [axis, *(d for d in reversed(range(len(layout.shape))) if d != axis)]
-    size, threads = layout.shape[axis], 1 << x.e.thread_bits
-    wanted = blocked(layout.shape, x.e.num_warps, order, max(1, size // threads))
-    return wanted if commutes or in_order(wanted, axis) else along_registers(layout, axis, x.e)
+    size, threads = layout.shape[axis], 1 << e.thread_bits
+    wanted = blocked(layout.shape, e.num_warps, order, max(1, size // threads))
+    return wanted if commutes or in_order(wanted, axis) else along_registers(layout, axis, e)
 
 
 def is_plain(layout: Layout) -> bool:

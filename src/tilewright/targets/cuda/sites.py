@@ -29,6 +29,7 @@ class Site:
     strides: Strides  # bytes; None: unknown
     contiguous: tuple[int, ...]  # as of `Axes`
     aligned: int  # what divides the address of each run of neighbours along order[0]
+    mask_run: int = WIDEST  # neighbours along order[0] that are masked alike
 
     @property
     def has_preference(self) -> bool:
@@ -113,11 +114,11 @@ def find_site(
     )
     first = order[0]
     vec = min(contiguous[first], max(1, facts.divisor[first] // bytes), max(1, WIDEST // bytes))
-    if access.kind == "atomic" or inst.attrs.get("volatile"):
-        vec = 1
-    elif 0 <= access.mask < len(inst.operands):
-        vec = min(vec, axes(inst.operands[access.mask]).constant[first])
-    return Site(shape, bytes, order, vec, steps, contiguous, facts.divisor[first])
+    alike = WIDEST
+    if 0 <= access.mask < len(inst.operands):
+        alike = axes(inst.operands[access.mask]).constant[first]
+    vec = 1 if access.kind == "atomic" or inst.attrs.get("volatile") else min(vec, alike)
+    return Site(shape, bytes, order, vec, steps, contiguous, facts.divisor[first], alike)
 
 
 def closeness(size: int, run: int, stride: int | None, d: int) -> tuple:

@@ -45,6 +45,10 @@ class Access:
         """Elements of one access."""
         return len(self.passes[0][0].registers)
 
+    def lane_bytes(self, bytes: int) -> tuple[int, ...]:
+        """What each bit of a lane's number adds to the address; `bytes` are those of an element."""
+        return tuple(c * bytes for c in self.lane)
+
     @property
     def registers(self) -> int:
         """How many registers it touches."""

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from tilewright.codegen import llvm
-from tilewright.errors import LaunchError, UnsupportedError
+from tilewright.errors import LaunchError
 from tilewright.ir.inst import Kernel
 from tilewright.passes import pipeline
 from tilewright.targets.base import Keep, ShortcutSpec
 from tilewright.targets.cuda import arch as arches
-from tilewright.targets.cuda import driver, fastcall
+from tilewright.targets.cuda import driver, fastcall, storage
 from tilewright.targets.cuda.arch import Arch
 from tilewright.targets.cuda.launch import CudaBinary
 from tilewright.targets.fastcall.shortcut import Shortcut, compile_launcher
+from tilewright.targets.storage import Storage
 
 NUM_WARPS = 4
 MOST_WARPS = 32
@@ -64,13 +66,7 @@ class CudaTarget:
         return f"{arch.name} ptx{arch.ptx} {llvm.release()}{version}"
 
     def lower(self, kernel: Kernel, *, bounds: bool, counters: bool) -> CudaCode:
-        """The kernel as LLVM IR; `kernel.meta["options"]` holds the options of the launch.
-
-        Raises:
-            UnsupportedError: for counters, which only native code on the CPU keeps.
-        """
-        if counters:
-            raise UnsupportedError("the CUDA target counts no accesses; run on the CPU for that")
+        """The kernel as LLVM IR; `kernel.meta["options"]` holds the options of the launch."""
         # Met only when something is compiled: most of what a launch from the disk cache imports.
         from tilewright.targets.cuda.lower import lower
 
@@ -78,7 +74,7 @@ class CudaTarget:
         arch = self.machine()
         lowered = lower(
             kernel, arch, num_warps=warps_of(options), bounds=bounds,
-            max_registers=options.get("maxnreg") or 0,
+            max_registers=0 if counters else options.get("maxnreg") or 0, counters=counters,
         )  # fmt: skip
         metadata = {
             "name": kernel.name,
@@ -129,6 +125,15 @@ class CudaTarget:
             return self.keep(name, lambda: compile_launcher(fastcall.ending()))
 
         return fastcall.shortcut(spec, CudaBinary.stopped, object_bytes)
+
+    def storage(self, size: int) -> Storage:
+        return storage.DeviceStorage(size)
+
+    def room(self) -> int:
+        return storage.room()
+
+    def clock(self) -> Callable[[Callable[[], Any]], int] | None:
+        return storage.spent
 
 
 def arch_of(text: str) -> Arch:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst
+from tilewright.targets.cuda.layout import LANE_BITS
 from tilewright.targets.cuda.tiles import Tile, tile, uniform
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ def put(x: Lowering, held: Tile) -> Lane:
     spare = held.layout.free_bits()[0]
     owner = e.owner(held.layout)
     places = [address(x, base, i, size) for i in e.indices(held.layout)]
+    note(x, "store", held, size, held.layout.registers >> spare.bit_count())
     w = e.w
     join = ""
     if owner is not None:
@@ -40,6 +42,16 @@ def put(x: Lowering, held: Tile) -> Lane:
     return base
 
 
+def note(x: Lowering, kind: str, held: Tile, size: int, accesses: int) -> None:
+    """Say that each thread accesses elements of a row-major array in shared memory."""
+    lanes = [c * size for c in held.layout.lane]
+    idle = 0
+    if kind == "store":
+        _, lane, warp = held.layout.free_bits()
+        idle = lane | warp << LANE_BITS
+    x.e.note_shared(kind, lanes, size, accesses, idle)
+
+
 def address(x: Lowering, base: Lane, index: Lane, size: int) -> Lane:
     """The address of an element of a row-major array in shared memory."""
     e = x.e
@@ -53,6 +65,7 @@ def share(x: Lowering, held: Tile, is_scalar: bool) -> Tile:
     e = x.e
     word = e.to_word(held.lanes[0]).dtype
     base = put(x, held)
+    note(x, "load", held, word.bytes, held.layout.registers)
     lanes = []
     for index in e.indices(held.layout):
         loaded = e.load_shared(address(x, base, index, word.bytes), word, 1)[0]

@@ -1,0 +1,139 @@
+"""The counters of one launch: made ready before it, read after it, by site."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.instruments.traffic import Site
+from tilewright.runtime.call import Call
+from tilewright.runtime.compile import Compilation
+from tilewright.targets.counting import (
+    ELEMENTS,
+    FIRST,
+    MAP,
+    MASKED,
+    NOWHERE,
+    SITE_WORDS,
+)
+from tilewright.targets.storage import Storage
+
+MAP_LIMIT = 4 << 30  # bytes of maps of touched elements that a launch may take
+ACCESSES = frozenset({"load", "store", "atomic"})  # kinds of sites that touch memory
+
+
+class Counting:
+    """The counters of one launch, in memory of the target."""
+
+    def __init__(self, call: Call, compilation: Compilation):
+        self.call = call
+        self.compilation = compilation
+        self.records: list[dict[str, Any]] = compilation.sites
+        self.extents = [(0, 0)] * len(compilation.metadata["params"])
+        self.storage: dict[int, Storage] = {}  # of the maps
+        self.find_extents()
+        words = np.zeros(SITE_WORDS * len(self.records) + 1, np.int64)
+        words[FIRST:-1:SITE_WORDS] = NOWHERE
+        self.make_maps(words)
+        self.held = call.target.storage(words.nbytes)
+        self.held.write(words.view(np.uint8))
+        self.address = self.held.address
+        self.words = words
+        self.maps: dict[int, np.ndarray] = {}
+
+    def find_extents(self) -> None:
+        """The storage of each parameter of the code."""
+        leaves = [leaf for leaf in self.call.leaves if leaf.type is not None]
+        for i, leaf in enumerate(leaves):
+            if leaf.type.dtype.is_pointer:
+                _, low, high = leaf.slots
+                self.extents[i] = (low, high)
+
+    def make_maps(self, words: np.ndarray) -> None:
+        """A map for each access, if all together are not too large."""
+        sizes = {}
+        for number, site in enumerate(self.records):
+            if site["param"] < 0:
+                continue
+            low, high = self.extents[site["param"]]
+            sizes[number] = -(-(high - low) // site["bytes"])
+        if sum(sizes.values()) > min(MAP_LIMIT, self.call.target.room()):
+            return
+        for number, size in sizes.items():
+            self.storage[number] = self.call.target.storage(size)
+            words[SITE_WORDS * number + MAP] = self.storage[number].address
+
+    def read(self) -> None:
+        """Fetch what a launch has counted."""
+        self.words = self.held.read().view(np.int64).copy()
+        self.maps = {number: held.read() for number, held in self.storage.items()}
+
+    def word(self, number: int, which: int) -> int:
+        return int(self.words[SITE_WORDS * number + which])
+
+    @property
+    def flops(self) -> int:
+        return int(self.words[-1])
+
+    def sites(self) -> list[Site]:
+        return [self.site(n) for n, s in enumerate(self.records) if s["kind"] in ACCESSES]
+
+    def site(self, number: int) -> Site:
+        record = self.records[number]
+        elements, masked = self.word(number, ELEMENTS), self.word(number, MASKED)
+        size = record["bytes"]
+        unique = self.unique(number, elements) * size
+        return Site(
+            kernel=self.compilation.name,
+            file=record["file"],
+            line=record["line"],
+            col=record["col"],
+            expression=record["expression"],
+            kind=record["kind"],
+            argument=argument_of(self.compilation, record),
+            dtype=record["dtype"],
+            elements=elements,
+            bytes=elements * size,
+            unique_bytes=unique,
+            masked=masked,
+        )
+
+    def unique(self, number: int, elements: int) -> int:
+        """How many different elements a site touched; all, where that was not recorded."""
+        if number not in self.maps:
+            return elements
+        return int(np.count_nonzero(self.maps[number]))
+
+    def minimum(self) -> dict[str, tuple[int, int]]:
+        """By argument: the different bytes that were read from it and written to it."""
+        out: dict[str, tuple[int, int]] = {}
+        accesses = [s for s in self.records if s["kind"] in ACCESSES]
+        for record in {s["param"]: s for s in accesses}.values():
+            read = self.touched(record["param"], ("load", "atomic"))
+            written = self.touched(record["param"], ("store", "atomic"))
+            out[argument_of(self.compilation, record)] = (read, written)
+        return out
+
+    def touched(self, param: int, kinds: tuple[str, ...]) -> int:
+        """Bytes touched by any of an argument's sites of these kinds."""
+        union: dict[int, np.ndarray] = {}
+        rest = 0
+        for number, site in enumerate(self.records):
+            if site["param"] != param or site["kind"] not in kinds:
+                continue
+            if number not in self.maps:
+                rest += self.word(number, ELEMENTS) * site["bytes"]
+                continue
+            size = site["bytes"]
+            if size in union:
+                np.maximum(union[size], self.maps[number], out=union[size])
+            else:
+                union[size] = self.maps[number].copy()
+        return rest + sum(int(np.count_nonzero(m)) * size for size, m in union.items())
+
+
+def argument_of(compilation: Compilation, record: dict[str, Any]) -> str:
+    """The name of the argument that a site touches; "?" where it is not known."""
+    param = record["param"]
+    return compilation.metadata["params"][param][0] if param >= 0 else "?"
