@@ -13,6 +13,7 @@ from tilewright.ir.rewrite import count_uses
 from tilewright.targets.cuda import assign, control, mma, rules
 from tilewright.targets.cuda.arch import Arch
 from tilewright.targets.cuda.emitter import SHARED, Emitter
+from tilewright.targets.cuda.guard import Guard
 from tilewright.targets.cuda.layout import Layout
 from tilewright.targets.cuda.memory import Memory
 from tilewright.targets.cuda.tiles import Tile, convert, uniform
@@ -41,7 +42,8 @@ class Lowering:
         self.e = Emitter(arch, num_warps)
         self.assigned = assign.assign(kernel, arch, num_warps, mma.table(kernel))
         self.kernel = kernel = self.assigned.kernel
-        self.memory = Memory(self.e, kernel, bounds)
+        self.memory = Memory(self.e, kernel)
+        self.guard = Guard(self, bounds)
         self.uses = count_uses(kernel)
         self.tiles: dict[Value, Tile] = {}
         self.converted: list[dict[tuple[Value, Layout], Tile]] = [{}]  # by open block
