@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tilewright.codegen.literals import Lane
@@ -68,18 +68,15 @@ def atomic(x: Lowering, inst: Inst, act: Callable, count: int, masked: bool) -> 
     masks = [e.both(owner, mask.lanes[r] if mask is not None else None) for r in registers]
     m.hazards.before(inst, layout)
 
-    def perform(masks: Sequence[Lane | None]) -> list[Lane]:
-        return [
-            one(x, act, v.place, on, [o.lanes[r] for o in operands])
-            for r, v, on in zip(registers, vectors, masks, strict=True)
-        ]
+    def perform(k: int, on: Lane | None) -> list[Lane]:
+        r = registers[k]
+        return [one(x, act, vectors[k].place, on, [o.lanes[r] for o in operands])]
 
     if m.counters is not None:
         m.counters.access(inst, layout, vectors, masks, mask)
     lanes: list[Lane] = [e.b.const(0, dtype)] * layout.registers
-    for r, old in zip(
-        registers, m.guarded(inst, vectors, masks, dtype.bytes, perform), strict=True
-    ):
+    found = x.guard.guarded(inst, vectors, masks, dtype.bytes, perform)
+    for r, (old,) in zip(registers, found, strict=True):
         lanes[r] = old
     if not x.is_used(inst.result):
         return uniform(e.b.const(0, dtype), layout)

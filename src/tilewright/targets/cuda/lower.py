@@ -15,6 +15,7 @@ from tilewright.targets.cuda import assign, control, mma, numbers, rules
 from tilewright.targets.cuda.arch import Arch
 from tilewright.targets.cuda.counters import FLOPS_WORD, Counters
 from tilewright.targets.cuda.emitter import SHARED, Emitter
+from tilewright.targets.cuda.guard import Guard
 from tilewright.targets.cuda.layout import Layout
 from tilewright.targets.cuda.memory import Memory
 from tilewright.targets.cuda.site_facts import describe_sites
@@ -46,7 +47,8 @@ class Lowering:
         self.e = Emitter(arch, num_warps)
         self.assigned = assign.assign(kernel, arch, num_warps, mma.table(kernel))
         self.kernel = kernel = self.assigned.kernel
-        self.memory = Memory(self.e, kernel, bounds)
+        self.memory = Memory(self.e, kernel)
+        self.guard = Guard(self, bounds)
         self.counters = Counters(self.e, self.memory) if counters else None
         if self.counters is not None:
             self.memory.counters = self.counters

@@ -1,8 +1,8 @@
-"""Loads and stores: vectors of neighbours, masks as predicates, the check against the argument."""
+"""Loads and stores: vectors of neighbours, masks as predicates."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Kernel, Value
 from tilewright.ir.types import DType
 from tilewright.passes.facts import root_params, strides
-from tilewright.targets.cuda.emitter import Emitter
+from tilewright.targets.cuda.emitter import WORDS, Emitter
 from tilewright.targets.cuda.hazards import Hazards
 from tilewright.targets.cuda.tiles import Tile, tile, uniform
 
@@ -21,13 +21,6 @@ if TYPE_CHECKING:
     from tilewright.targets.cuda.lower import Lowering
 
 WIDEST = 16  # bytes of one access
-# The words of a fault: see targets/cuda/launch.py.
-SITE_SHIFT, LAUNCH_SHIFT = 48, 31
-# The first report stays: a later one would most often tell of its consequences.
-REPORT = (
-    "{ .reg .b64 old; .reg .pred first; @$3 ld.volatile.global.b64 old, [$0]; "
-    "setp.eq.and.b64 first, old, 0, $3; @first st.global.v2.b64 [$0], {$1, $2}; }"
-)
 EVICTION = {"evict_first": "L1::evict_first", "evict_last": "L1::evict_last"}
 CONSTRAINTS = {16: "h", 32: "r", 64: "l"}
 
@@ -53,17 +46,15 @@ class Memory:
 
     counters: Counters | None = None
 
-    def __init__(self, e: Emitter, kernel: Kernel, bounds: bool):
+    def __init__(self, e: Emitter, kernel: Kernel):
         self.e = e
         self.kernel = kernel
-        self.bounds = bounds
         self.roots = root_params(kernel)
         self.hazards = Hazards(self.roots, e.barrier)
         e.on_wait = self.hazards.waited
         self.strides = strides(kernel)
         self.sites: list[dict] = []
         self.numbers: dict[tuple[Inst, str], int] = {}
-        self.rooms: dict[tuple[int, int], tuple[Lane, Lane]] = {}
 
     # --- sites
 
@@ -136,120 +127,6 @@ class Memory:
             copies.update(zip(registers, found, strict=True))
         return [Vector(rs, places[rs[0]]) for rs in first.values()], copies
 
-    # --- bounds
-
-    def room(self, param: int, bytes: int) -> tuple[Lane, Lane]:
-        """(low, room): `bytes` bytes from an address on are inside if address - low <= room."""
-        key = param, bytes
-        if key not in self.rooms:
-            b = self.e.b
-            with self.e.w.once():
-                low, high = Lane(f"%low{param}", t.uint64), Lane(f"%high{param}", t.uint64)
-                size = b.sub(high, low)
-                least = b.const(bytes, t.uint64)
-                fits = b.ge(size, least)
-                # Where nothing fits, no address is inside: -1 is 0 from -1 on, at a size of 1.
-                low = b.select(fits, low, b.const(-1, t.uint64))
-                room = b.select(fits, b.sub(size, least), b.const(0, t.uint64))
-                self.rooms[key] = low, room
-        return self.rooms[key]
-
-    def inside(self, param: int, place: Place, bytes: int) -> Lane:
-        b = self.e.b
-        low, room = self.room(param, bytes)
-        address = b.bitcast(place.pointer, t.uint64)
-        return b.le(self.e.plus(b.sub(address, low), place.bytes), room)
-
-    def guarded(
-        self,
-        inst: Inst,
-        vectors: Sequence[Vector],
-        masks: Sequence[Lane | None],
-        size: int,
-        perform: Callable[[Sequence[Lane | None]], list[Lane]],
-    ) -> list[Lane]:
-        """What `perform` gives for the masks, without what lies outside the argument.
-
-        All accesses from one pointer are checked together. Where some of them might be outside,
-        in code of its own, each is checked by itself, left out and reported.
-        """
-        param = self.param(inst)
-        if not self.bounds or param is None:
-            return perform(masks)
-        fine = self.all_inside(param, vectors, size)
-        if len(vectors) == 1:
-            return perform([self.guard_one(inst, vectors[0], masks[0], fine)])
-        e, w = self.e, self.e.w
-        slow, go, join = (w.new_label(stem) for stem in ("outside", "inside", "go"))
-        w.branch_if(fine.text, go, slow)
-        w.label(slow)
-        careful = perform(self.checked(inst, param, vectors, masks, size))
-        last = w.here
-        w.branch(join)
-        w.label(go)
-        plain = perform(masks)
-        first = w.here
-        w.branch(join)
-        w.label(join)
-        return [
-            e.b.value(f"phi {x.type} [{x.text}, %{first}], [{y.text}, %{last}]", x.dtype, 1)
-            for x, y in zip(plain, careful, strict=True)
-        ]
-
-    def all_inside(self, param: int, vectors: Sequence[Vector], size: int) -> Lane:
-        """Whether everything between the first and the last access is inside."""
-        spans: dict[str, list[Vector]] = {}
-        for v in vectors:
-            spans.setdefault(v.place.pointer.text, []).append(v)
-        fine = None
-        for group in spans.values():
-            start = min(v.place.bytes for v in group)
-            end = max(v.place.bytes + size * len(v.registers) for v in group)
-            anchor = Place(group[0].place.pointer, start)
-            fine = self.e.both(fine, self.inside(param, anchor, end - start))
-        return fine
-
-    def checked(
-        self,
-        inst: Inst,
-        param: int,
-        vectors: Sequence[Vector],
-        masks: Sequence[Lane | None],
-        size: int,
-    ) -> list[Lane | None]:
-        """The masks without the accesses that lie outside, which are reported."""
-        e, b = self.e, self.e.b
-        checked, bad, where = [], None, None
-        for v, mask in reversed(list(zip(vectors, masks, strict=True))):
-            ok = self.inside(param, v.place, size * len(v.registers))
-            checked.insert(0, e.both(mask, ok))
-            wrong = e.both(mask, b.bit_not(ok))
-            address = self.address(v.place)
-            where = address if where is None else b.select(wrong, address, where)
-            bad = wrong if bad is None else b.bit_or(bad, wrong)
-        self.report(inst, where, bad)
-        return checked
-
-    def guard_one(self, inst: Inst, v: Vector, mask: Lane | None, fine: Lane) -> Lane:
-        """The same for a single access, without a branch."""
-        e = self.e
-        self.report(inst, self.address(v.place), e.both(mask, e.b.bit_not(fine)))
-        return e.both(mask, fine)
-
-    def address(self, place: Place) -> Lane:
-        return self.e.plus(self.e.b.bitcast(place.pointer, t.uint64), place.bytes)
-
-    def report(self, inst: Inst, address: Lane, bad: Lane) -> None:
-        """Write what happened to the record of the launch, in threads where `bad` holds."""
-        e, b = self.e, self.e.b
-        launch = b.shl(b.cast(Lane("%launch", t.uint32), t.uint64), b.const(LAUNCH_SHIFT, t.uint64))
-        site = b.const(self.site(inst) + 1 << SITE_SHIFT, t.uint64)
-        word = b.bit_or(b.bit_or(self.program(), launch), site)
-        e.w.write(
-            f'call void asm sideeffect "{REPORT}", "l,l,l,b,~{{memory}}"'
-            f"(i64 %record, {word.typed}, {address.typed}, {bad.typed})"
-        )
-
     def program(self) -> Lane:
         """The number of the program in the grid, first axis first."""
         e, b = self.e, self.e.b
@@ -265,7 +142,10 @@ class Memory:
     def load_words(
         self, place: Place, mask: Lane | None, fill: Sequence[Lane], modifiers: str
     ) -> list[Lane]:
-        """Load a vector of words; `fill` is what they are where the mask is false."""
+        """Load a vector of words; `fill` is what they are where the mask is false.
+
+        Gives the registers that were loaded: `words_of` takes them apart.
+        """
         e = self.e
         chunks = e.chunks(fill)
         held = [as_asm(e, c) for c in chunks]
@@ -294,14 +174,16 @@ class Memory:
             f"({', '.join(operands)})"
         )
         if count == 1:
-            parts = [Lane(name, held[0].dtype)]
-        else:
-            parts = [
-                e.b.value(f"extractvalue {result} {name}, {k}", held[0].dtype, 1)
-                for k in range(count)
-            ]
-        parts = [e.b.cast(p, chunks[0].dtype) for p in parts]
-        return [w for p in parts for w in e.unpack(p, fill[0].dtype.bits)]
+            return [Lane(name, held[0].dtype)]
+        return [
+            e.b.value(f"extractvalue {result} {name}, {k}", held[0].dtype, 1) for k in range(count)
+        ]
+
+    def words_of(self, loaded: Sequence[Lane], count: int, word: DType) -> list[Lane]:
+        """The words in registers that a vector of so many was loaded to."""
+        e = self.e
+        chunk = WORDS[word.bits * count // len(loaded)]
+        return [w for x in loaded for w in e.unpack(e.b.cast(x, chunk), word.bits)]
 
     def store_words(
         self, place: Place, mask: Lane | None, words: Sequence[Lane], modifiers: str
@@ -382,15 +264,17 @@ def load(x: Lowering, inst: Inst) -> Tile:
         for v in vectors
     ]
 
-    def perform(masks: Sequence[Lane | None]) -> list[Lane]:
-        words: list[Lane] = []
-        for v, on, fill in zip(vectors, masks, fills, strict=True):
-            words += m.load_words(v.place, on, fill, load_modifiers(inst))
-        return words
+    def perform(k: int, on: Lane | None) -> list[Lane]:
+        return m.load_words(vectors[k].place, on, fills[k], load_modifiers(inst))
 
     if m.counters is not None:
         m.counters.access(inst, layout, vectors, masks, mask)
-    words = m.guarded(inst, vectors, masks, dtype.bytes, perform)
+    loaded = x.guard.guarded(inst, vectors, masks, dtype.bytes, perform)
+    words = [
+        w
+        for v, fill, parts in zip(vectors, fills, loaded, strict=True)
+        for w in m.words_of(parts, len(v.registers), fill[0].dtype)
+    ]
     lanes: list[Lane | None] = [None] * layout.registers
     for r, word in zip((r for v in vectors for r in v.registers), words, strict=True):
         lanes[r] = value_of(e, word, dtype)
@@ -424,11 +308,10 @@ def store(x: Lowering, inst: Inst) -> None:
     m.hazards.before(inst, layout)
     words = [[e.to_word(value.lanes[r]) for r in v.registers] for v in vectors]
 
-    def perform(masks: Sequence[Lane | None]) -> list[Lane]:
-        for v, on, held in zip(vectors, masks, words, strict=True):
-            m.store_words(v.place, on, held, store_modifiers(inst))
+    def perform(k: int, on: Lane | None) -> list[Lane]:
+        m.store_words(vectors[k].place, on, words[k], store_modifiers(inst))
         return []
 
     if m.counters is not None:
         m.counters.access(inst, layout, vectors, masks, mask)
-    m.guarded(inst, vectors, masks, dtype.bytes, perform)
+    x.guard.guarded(inst, vectors, masks, dtype.bytes, perform)

@@ -116,4 +116,4 @@ def device_assert(x: Lowering, inst: Inst) -> None:
         if mask is not None:
             wrong = b.bit_and(wrong, mask.lanes[r])
         bad = wrong if bad is None else b.bit_or(bad, wrong)
-    x.memory.report(inst, b.const(0, t.uint64), bad)
+    x.guard.report(inst, b.const(0, t.uint64), bad)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+OFTEN = '!0 = !{!"branch_weights", i32 1000000, i32 1}'
+
 
 class Writer:
     """Appends instructions to the block being written, or to the start of the kernel."""
@@ -12,6 +14,7 @@ class Writer:
     def __init__(self) -> None:
         self.start: list[str] = []
         self.lines: list[str] = []
+        self.rare: list[str] = []
         self.at_start = False
         self.here = "entry"  # the label of the block being written, for phis
         self.count = 0
@@ -48,6 +51,11 @@ class Writer:
     def branch_if(self, condition: str, yes: str, no: str) -> None:
         self.write(f"br i1 {condition}, label %{yes}, label %{no}")
 
+    def branch_often(self, condition: str, often: str, rarely: str) -> None:
+        """As `branch_if`, where the condition nearly always holds."""
+        self.declare(OFTEN)
+        self.write(f"br i1 {condition}, label %{often}, label %{rarely}, !prof !0")
+
     def reserve(self) -> int:
         """A place in the text that is filled in later."""
         self.lines.append("")
@@ -66,6 +74,18 @@ class Writer:
             self.at_start = before
 
     @contextlib.contextmanager
+    def apart(self, label: str) -> Iterator[None]:
+        """Within, write a block that is rarely run, behind all others."""
+        lines, here = self.lines, self.here
+        self.lines = []
+        self.label(label)
+        try:
+            yield
+        finally:
+            self.rare += self.lines
+            self.lines, self.here = lines, here
+
+    @contextlib.contextmanager
     def when(self, condition: str) -> Iterator[None]:
         """Within, write what runs only in threads where the condition holds."""
         yes, join = self.new_label("then"), self.new_label("join")
@@ -78,5 +98,15 @@ class Writer:
     def text(self, head: str) -> str:
         """The module: declarations, then the one kernel that `head` opens."""
         return "\n".join(
-            [*self.declared, head, "entry:", *self.start, *self.lines, "  ret void", "}", ""]
+            [
+                *self.declared,
+                head,
+                "entry:",
+                *self.start,
+                *self.lines,
+                "  ret void",
+                *self.rare,
+                "}",
+                "",
+            ]
         )

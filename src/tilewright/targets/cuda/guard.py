@@ -1,0 +1,213 @@
+"""The check of every access against its argument, and the report of what lies outside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from tilewright.codegen.literals import Lane
+from tilewright.ir import types as t
+from tilewright.ir.inst import Inst
+from tilewright.targets.cuda.memory import Place, Vector
+from tilewright.targets.cuda.reach import Reach
+
+if TYPE_CHECKING:
+    from tilewright.targets.cuda.lower import Lowering
+
+# The words of a fault: see targets/cuda/launch.py.
+SITE_SHIFT, LAUNCH_SHIFT = 48, 31
+# The first report stays: a later one would most often tell of its consequences.
+REPORT = (
+    "{ .reg .b64 old; .reg .pred first; @$3 ld.volatile.global.b64 old, [$0]; "
+    "setp.eq.and.b64 first, old, 0, $3; @first st.global.v2.b64 [$0], {$1, $2}; }"
+)
+
+# One access, under a condition: the registers that it gives.
+Perform = Callable[[int, "Lane | None"], list[Lane]]
+
+
+class Guard:
+    """Keeps accesses inside of their arguments."""
+
+    def __init__(self, x: Lowering, bounds: bool):
+        self.x = x
+        self.e = x.e
+        self.bounds = bounds
+        self.reach = Reach(x) if bounds else None
+        self.ends: dict[int, tuple[Lane, Lane]] = {}
+        self.rooms: dict[tuple[int, int], tuple[Lane, Lane]] = {}
+
+    def guarded(
+        self,
+        inst: Inst,
+        vectors: Sequence[Vector],
+        masks: Sequence[Lane | None],
+        size: int,
+        perform: Perform,
+    ) -> list[list[Lane]]:
+        """What `perform` gives for each vector, without what lies outside of the argument.
+
+        Where scalars tell how far the access reaches, one test is enough for the whole tile. Else
+        each thread tests its own part: all that lies at known distances at once.
+        """
+        param = self.x.memory.param(inst)
+        if not self.bounds or param is None:
+            return [perform(k, mask) for k, mask in enumerate(masks)]
+        fine = self.reach.inside(inst, *self.room_around(param))
+        if fine is None:
+            anchors = {v.place.pointer.text for v in vectors}
+            if len(anchors) == len(vectors):
+                return self.each(inst, param, vectors, masks, size, perform)
+            fine = self.all_inside(param, vectors, size)
+        return self.in_two_ways(inst, param, vectors, masks, size, perform, fine)
+
+    def in_two_ways(
+        self,
+        inst: Inst,
+        param: int,
+        vectors: Sequence[Vector],
+        masks: Sequence[Lane | None],
+        size: int,
+        perform: Perform,
+        fine: Lane,
+    ) -> list[list[Lane]]:
+        """Where all is fine just the accesses; else, apart, each is checked by itself."""
+        e, w = self.e, self.e.w
+        slow, go, join = (w.new_label(stem) for stem in ("outside", "inside", "go"))
+        w.branch_often(fine.text, go, slow)
+        careful = []
+        with w.apart(slow):
+            first_wrong = FirstWrong(self)
+            for k, (v, mask) in enumerate(zip(vectors, masks, strict=True)):
+                ok = self.inside(param, v.place, size * len(v.registers))
+                first_wrong.add(v.place, e.both(mask, e.b.bit_not(ok)))
+                careful.append(perform(k, e.both(mask, ok)))
+            first_wrong.report(inst)
+            last = w.here
+            w.branch(join)
+        w.label(go)
+        plain = [perform(k, mask) for k, mask in enumerate(masks)]
+        first = w.here
+        w.branch(join)
+        w.label(join)
+        return [
+            [
+                e.b.value(f"phi {x.type} [{x.text}, %{first}], [{y.text}, %{last}]", x.dtype, 1)
+                for x, y in zip(xs, ys, strict=True)
+            ]
+            for xs, ys in zip(plain, careful, strict=True)
+        ]
+
+    def each(
+        self,
+        inst: Inst,
+        param: int,
+        vectors: Sequence[Vector],
+        masks: Sequence[Lane | None],
+        size: int,
+        perform: Perform,
+    ) -> list[list[Lane]]:
+        """Every vector checked by itself; reports are made apart."""
+        e, w = self.e, self.e.w
+        out, wrongs, bad = [], [], None
+        for k, (v, mask) in enumerate(zip(vectors, masks, strict=True)):
+            ok = self.inside(param, v.place, size * len(v.registers))
+            wrongs.append(e.both(mask, e.b.bit_not(ok)))
+            bad = wrongs[0] if bad is None else e.b.bit_or(bad, wrongs[-1])
+            out.append(perform(k, e.both(mask, ok)))
+        if bad is None:
+            return out
+        tell, on = w.new_label("outside"), w.new_label("on")
+        w.branch_often(e.b.bit_not(bad).text, on, tell)
+        with w.apart(tell):
+            first_wrong = FirstWrong(self)
+            for v, wrong in zip(vectors, wrongs, strict=True):
+                first_wrong.add(v.place, wrong)
+            first_wrong.report(inst)
+            w.branch(on)
+        w.label(on)
+        return out
+
+    # --- tests
+
+    def room_around(self, param: int) -> tuple[Lane, Lane]:
+        """How far memory goes from the argument's address: below it (negative), and above."""
+        if param not in self.ends:
+            b = self.e.b
+            with self.e.w.once():
+                own = b.bitcast(self.x.tiles[self.x.kernel.body.params[param]].lane, t.uint64)
+                ends = Lane(f"%low{param}", t.uint64), Lane(f"%high{param}", t.uint64)
+                self.ends[param] = tuple(b.bitcast(b.sub(end, own), t.int64) for end in ends)
+        return self.ends[param]
+
+    def room(self, param: int, bytes: int) -> tuple[Lane, Lane]:
+        """(low, room): `bytes` bytes from an address on are inside if address - low <= room."""
+        key = param, bytes
+        if key not in self.rooms:
+            b = self.e.b
+            with self.e.w.once():
+                low, high = Lane(f"%low{param}", t.uint64), Lane(f"%high{param}", t.uint64)
+                size = b.sub(high, low)
+                least = b.const(bytes, t.uint64)
+                fits = b.ge(size, least)
+                # Where nothing fits, no address is inside: -1 is 0 from -1 on, at a size of 1.
+                low = b.select(fits, low, b.const(-1, t.uint64))
+                room = b.select(fits, b.sub(size, least), b.const(0, t.uint64))
+                self.rooms[key] = low, room
+        return self.rooms[key]
+
+    def inside(self, param: int, place: Place, bytes: int) -> Lane:
+        b = self.e.b
+        low, room = self.room(param, bytes)
+        address = b.bitcast(place.pointer, t.uint64)
+        return b.le(self.e.plus(b.sub(address, low), place.bytes), room)
+
+    def all_inside(self, param: int, vectors: Sequence[Vector], size: int) -> Lane:
+        """Whether everything between the first and the last access is inside."""
+        spans: dict[str, list[Vector]] = {}
+        for v in vectors:
+            spans.setdefault(v.place.pointer.text, []).append(v)
+        fine = None
+        for group in spans.values():
+            start = min(v.place.bytes for v in group)
+            end = max(v.place.bytes + size * len(v.registers) for v in group)
+            anchor = Place(group[0].place.pointer, start)
+            fine = self.e.both(fine, self.inside(param, anchor, end - start))
+        return fine
+
+    # --- reports
+
+    def address(self, place: Place) -> Lane:
+        return self.e.plus(self.e.b.bitcast(place.pointer, t.uint64), place.bytes)
+
+    def report(self, inst: Inst, address: Lane, bad: Lane) -> None:
+        """Write what happened to the record of the launch, in threads where `bad` holds."""
+        e, b = self.e, self.e.b
+        launch = b.shl(b.cast(Lane("%launch", t.uint32), t.uint64), b.const(LAUNCH_SHIFT, t.uint64))
+        site = b.const(self.x.memory.site(inst) + 1 << SITE_SHIFT, t.uint64)
+        word = b.bit_or(b.bit_or(self.x.memory.program(), launch), site)
+        e.w.write(
+            f'call void asm sideeffect "{REPORT}", "l,l,l,b,~{{memory}}"'
+            f"(i64 %record, {word.typed}, {address.typed}, {bad.typed})"
+        )
+
+
+class FirstWrong:
+    """Remembers the address of the first access of a thread that lies outside."""
+
+    def __init__(self, guard: Guard):
+        self.guard = guard
+        self.any: Lane | None = None
+        self.where: Lane | None = None
+
+    def add(self, place: Place, wrong: Lane) -> None:
+        b, address = self.guard.e.b, self.guard.address(place)
+        if self.any is None:
+            self.any, self.where = wrong, address
+        else:
+            self.where = b.select(self.any, self.where, address)
+            self.any = b.bit_or(self.any, wrong)
+
+    def report(self, inst: Inst) -> None:
+        if self.any is not None:
+            self.guard.report(inst, self.where, self.any)
