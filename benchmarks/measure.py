@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from time import perf_counter_ns, process_time_ns
+from time import perf_counter_ns, process_time_ns, sleep
 from typing import Any
 
 SAMPLE_NS = 2_000_000  # shorter runs repeat the call: the clock of CPU time is not free to read
@@ -13,6 +13,7 @@ BEST_OF = 3  # the best of a few runs is what an interruption did not touch
 ROUNDS = 9
 ROW_NS = 8_000_000_000  # rows of long calls have fewer rounds
 FEWEST_ROUNDS = 3
+REST_S = 0.2  # OpenBLAS threads spin for 0.1 s after their work
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,15 @@ def first_call(call: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def interleaved(
-    calls: Mapping[str, Callable[[], Any]], firsts: Mapping[str, float], clock: Callable[[], int]
+    calls: Mapping[str, Callable[[], Any]],
+    firsts: Mapping[str, float],
+    clock: Callable[[], int],
+    rest: float = 0,
 ) -> dict[str, Times]:
-    """Times of all callables; every round runs each of them, so that all meet the same machine."""
+    """Times of all callables; every round runs each of them, so that all meet the same machine.
+
+    A rest of some seconds before each turn lets the threads of the one before fall asleep.
+    """
     counts, cost = {}, 0
     for name, call in calls.items():
         call()
@@ -59,6 +66,9 @@ def interleaved(
     for _ in range(rounds):
         for name, call in calls.items():
             count = counts[name]
+            if rest:
+                sleep(rest)
+                call()
             best = min(batch_ns(call, count, clock) for _ in range(BEST_OF))
             samples[name].append(best / count / 1e9)
     return {name: Times(firsts[name], tuple(values)) for name, values in samples.items()}
