@@ -79,9 +79,7 @@ def rows(cases: list[Case], peers: tuple[str, ...], threads: int) -> Iterator[di
         if run.roof is not None and threads == 1:
             calls[ROOF] = run.roof
             firsts[ROOF], _ = measure.first_call(run.roof)
-        times = measure.interleaved(
-            calls, firsts, clock, rest=measure.REST_S if threads > 1 else 0
-        )
+        times = measure.interleaved(calls, firsts, clock, rest=measure.REST_S if threads > 1 else 0)
         yield {
             "kind": "row", "name": case.name, "size": case.size, "threads": threads,
             "clock": clock_name, "bytes": case.bytes, "flops": case.flops,
