@@ -141,7 +141,9 @@ class Reach:
     def dtype(self, *sums: Sum) -> DType:
         """Of the arithmetic that gives these sums."""
         narrow = all(
-            INT32[0] <= x.least and x.most <= INT32[1] and all(p.dtype is t.int32 for p, _ in x.parts)
+            INT32[0] <= x.least
+            and x.most <= INT32[1]
+            and all(p.dtype is t.int32 for p, _ in x.parts)
             for x in sums
         )
         return t.int32 if narrow else t.int64

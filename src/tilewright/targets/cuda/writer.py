@@ -99,5 +99,15 @@ class Writer:
     def text(self, head: str) -> str:
         """The module: declarations, then the one kernel that `head` opens."""
         return "\n".join(
-            [*self.declared, head, "entry:", *self.start, *self.lines, "  ret void", *self.rare, "}", ""]
+            [
+                *self.declared,
+                head,
+                "entry:",
+                *self.start,
+                *self.lines,
+                "  ret void",
+                *self.rare,
+                "}",
+                "",
+            ]
         )
