@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import simulated_copies
 import simulated_mma
 
 from tilewright.codegen import llvm
@@ -33,6 +34,7 @@ MAP_32BIT = 0x40
 MOST_ROUNDS = 200_000
 # Words of a thread's state: numbers of thread and program, the grid, the kind of the last wait.
 TID, CTAID, NCTAID, WAIT, ROUND, DONE, MAIN, OWN, SLOTS, ARGS = 0, 1, 4, 7, 8, 9, 10, 11, 12, 13
+COPIES = 14
 WORDS = 16
 BARRIER = 1  # the kind of a wait for all threads of the program
 WARP = 32
@@ -165,7 +167,14 @@ class Rewriter:
         lines = [self.line(line) for line in self.text.splitlines()]
         declared = "declare float @llvm.exp2.f32(float)"
         return "\n".join(
-            [*lines, *self.functions.values(), declared, RUNTIME, simulated_mma.HELPERS]
+            [
+                *lines,
+                *self.functions.values(),
+                declared,
+                RUNTIME,
+                simulated_mma.HELPERS,
+                simulated_copies.HELPERS,
+            ]  # fmt: skip
         )
 
     def line(self, line: str) -> str:
@@ -198,6 +207,7 @@ class Rewriter:
         line = re.sub(r"call void @llvm\.nvvm\.bar\.warp\.sync\(i32 -1\)",
                       "call void @sim_wait(ptr %sim, i64 5)", line)  # fmt: skip
         line = LDMATRIX.sub(self.ldmatrix, line)
+        line = simulated_copies.rewritten(line)
         return ASM.sub(self.assembly, line)
 
     def ldmatrix(self, match: re.Match) -> str:
@@ -337,6 +347,7 @@ class Threads:
         self.stacks = [ctypes.create_string_buffer(STACK_BYTES) for _ in range(count)]
         self.states = [(ctypes.c_int64 * WORDS)() for _ in range(count)]
         self.slots = (ctypes.c_int32 * (16 * 2048))()
+        self.copies = [simulated_copies.queue() for _ in range(count)]
 
     def run(self, program: Sequence[int], grid: Sequence[int], arguments: int) -> None:
         """Run all threads to their ends, each from one wait to the next."""
@@ -350,6 +361,7 @@ class Threads:
             state[MAIN] = ctypes.addressof(self.main)
             state[OWN] = ctypes.addressof(context)
             state[SLOTS] = ctypes.addressof(self.slots)
+            state[COPIES] = ctypes.addressof(self.copies[number])
             state[ARGS] = arguments
             self.libc.getcontext(context)
             words = ctypes.addressof(context)

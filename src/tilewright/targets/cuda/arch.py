@@ -34,7 +34,12 @@ class Arch:
 
     @property
     def has_bf16(self) -> bool:
-        """bf16 on tensor cores, asynchronous copies and tf32 came together."""
+        """bf16 and tf32 on tensor cores came together."""
+        return self.capability >= 80
+
+    @property
+    def has_async(self) -> bool:
+        """Copies from global to shared memory that threads need not wait for."""
         return self.capability >= 80
 
     @property

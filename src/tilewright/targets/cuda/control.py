@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.codegen.literals import Lane
 from tilewright.ir.inst import Inst, Value
+from tilewright.targets.cuda.ring import Ring
 from tilewright.targets.cuda.tiles import Tile, tile, uniform
 
 if TYPE_CHECKING:
@@ -56,6 +57,9 @@ def for_loop(x: Lowering, inst: Inst) -> list[Tile]:
     body = inst.blocks[0]
     params = body.params[1:]
     starts = carried_starts(x, inst.operands[3:], params)
+    plan = x.planner.plan(inst)
+    ring = Ring(x, inst, plan, starts) if plan else None
+    firsts = ring.values() if ring else []
     before = w.here
     head, inside, leave = w.new_label("head"), w.new_label("body"), w.new_label("exit")
     w.branch(head)
@@ -63,14 +67,18 @@ def for_loop(x: Lowering, inst: Inst) -> list[Tile]:
     e.memory.forget()
     place = w.reserve()
     counter = Lane(w.fresh("i"), low.dtype)
-    phis = fresh_phis(x, starts)
+    phis, ring_phis = fresh_phis(x, starts), fresh_phis(x, firsts)
     more = e.b.gt(counter, high) if counts_down(step) else e.b.lt(counter, high)
     w.branch_if(more.text, inside, leave)
     w.label(inside)
     carried = tiles_of(phis, starts)
-    x.bind([body.params[0]], [uniform(counter, x.layout(body.params[0]))])
-    x.bind(params, carried)
+    if ring:
+        ring.set(tiles_of(ring_phis, firsts))
     with x.memory.hazards.loop(inst.blocks):
+        if ring:
+            ring.turn()
+        x.bind([body.params[0]], [uniform(counter, x.layout(body.params[0]))])
+        x.bind(params, carried)
         made = x.block(body)
     ends = [x.in_layout(t, s.layout) for t, s in zip(made, starts, strict=True)]
     following = e.b.add(counter, step)
@@ -82,9 +90,12 @@ def for_loop(x: Lowering, inst: Inst) -> list[Tile]:
             f"{counter.text} = phi {counter.type} [{low.text}, %{before}], "
             f"[{following.text}, %{last}]",
             *phi_lines(phis, [(before, starts), (last, ends)]),
+            *phi_lines(ring_phis, [(before, firsts), (last, ring.values() if ring else [])]),
         ],
     )
     w.label(leave)
+    if ring:
+        ring.close()
     e.memory.forget()
     return carried
 

@@ -25,6 +25,10 @@ WARP_BARRIER = "llvm.nvvm.bar.warp.sync"
 WORDS = {8: t.uint8, 16: t.uint16, 32: t.uint32, 64: t.uint64}
 
 
+class SharedMemoryError(UnsupportedError):
+    """A program needs more shared memory than it can have."""
+
+
 class OpLanes(Lanes):
     """The builder that emit hooks of ops get: lanes, and the elementary functions by name."""
 
@@ -336,7 +340,7 @@ class SharedMemory:
         self.lent.append((place, place + size))
         self.size = max(self.size, place + size)
         if self.size > self.e.arch.shared_limit:
-            raise UnsupportedError(
+            raise SharedMemoryError(
                 f"the kernel needs {self.size} bytes of shared memory, {self.e.arch.name} has "
                 f"{self.e.arch.shared_limit}; take smaller blocks"
             )

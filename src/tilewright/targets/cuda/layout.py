@@ -92,6 +92,10 @@ class Layout:
         first, count = self.span(dim)
         return self.mapped((self.shape[dim],), lambda c: c >> first & (1 << count) - 1)
 
+    def constants_along(self, dim: int) -> list[int]:
+        """Of each register, its constant (see `split`) along one dimension."""
+        return self.along(dim).split()[0]
+
     def span(self, dim: int) -> tuple[int, int]:
         """The first index bit of a dimension, and how many there are."""
         return log2(prod(self.shape[dim + 1 :])), log2(self.shape[dim])

@@ -11,15 +11,15 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Block, Inst, Kernel, Value, walk
 from tilewright.ir.rewrite import count_uses
 from tilewright.targets.counting import SITE_WORDS, work_of
-from tilewright.targets.cuda import assign, control, mma, numbers, rules
+from tilewright.targets.cuda import ahead, assign, control, mma, numbers, rules
 from tilewright.targets.cuda.arch import Arch
 from tilewright.targets.cuda.counters import FLOPS_WORD, Counters
-from tilewright.targets.cuda.emitter import SHARED, Emitter
+from tilewright.targets.cuda.emitter import SHARED, Emitter, SharedMemoryError
 from tilewright.targets.cuda.guard import Guard
 from tilewright.targets.cuda.layout import Layout
 from tilewright.targets.cuda.memory import Memory
 from tilewright.targets.cuda.site_facts import describe_sites
-from tilewright.targets.cuda.tiles import Tile, convert, uniform
+from tilewright.targets.cuda.tiles import Staged, Tile, convert, uniform
 
 ENTRY = "tw_entry"
 # The kernel's own parameters, before the user's.
@@ -41,7 +41,13 @@ class Lowering:
     """The state while one kernel is lowered."""
 
     def __init__(
-        self, kernel: Kernel, arch: Arch, num_warps: int, bounds: bool, counters: bool = False
+        self,
+        kernel: Kernel,
+        arch: Arch,
+        num_warps: int,
+        bounds: bool,
+        stages: int,
+        counters: bool = False,
     ):
         self.arch = arch
         self.e = Emitter(arch, num_warps)
@@ -55,6 +61,8 @@ class Lowering:
             self.e.on_use = self.counters.shared
         self.uses = count_uses(kernel)
         self.tiles: dict[Value, Tile] = {}
+        self.staged: dict[Value, Staged] = {}  # what was copied to shared memory ahead
+        self.planner = ahead.Planner(self, kernel, stages)
         self.converted: list[dict[tuple[Value, Layout], Tile]] = [{}]  # by open block
 
     # --- values
@@ -112,7 +120,7 @@ class Lowering:
         for inst in block.insts:
             if inst.op.name == "yield":
                 ends = [self.tiles[v] for v in inst.operands]
-            else:
+            elif not inst.results or inst.results[0] not in self.staged:
                 self.inst(inst)
         self.converted.pop()
         return ends
@@ -142,6 +150,7 @@ def lower(
     arch: Arch,
     *,
     num_warps: int = 4,
+    stages: int = 3,
     bounds: bool = True,
     max_registers: int = 0,
     counters: bool = False,
@@ -149,13 +158,23 @@ def lower(
     """The LLVM IR of a kernel for an architecture.
 
     Args:
+        stages: tiles of a load that shared memory holds at once where loads run ahead; fewer
+            where they do not fit.
         bounds: compile in the check of every access against its argument.
         max_registers: what a thread may use at most; 0: whatever fits.
         counters: compile in the counters of `targets.counting`.
     """
-    x = Lowering(kernel, arch, num_warps, bounds, counters)
-    params = bind_params(x)
-    x.block(x.kernel.body)
+    try:
+        x = Lowering(kernel, arch, num_warps, bounds, stages, counters)
+        params = bind_params(x)
+        x.block(x.kernel.body)
+    except SharedMemoryError:
+        if stages < 2:
+            raise
+        return lower(
+            kernel, arch, num_warps=num_warps, stages=stages - 1, bounds=bounds,
+            max_registers=max_registers, counters=counters,
+        )  # fmt: skip
     facts = f'"nvvm.maxntid"="{32 * num_warps}"'
     if max_registers:
         facts += f' "nvvm.maxnreg"="{max_registers}"'

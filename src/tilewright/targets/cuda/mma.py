@@ -13,24 +13,15 @@ from tilewright.ir.types import DType
 from tilewright.targets.cuda import convert, f2
 from tilewright.targets.cuda.arch import Arch
 from tilewright.targets.cuda.emitter import Emitter
-from tilewright.targets.cuda.exchange import store_moves
-from tilewright.targets.cuda.layout import Layout, log2, union
-from tilewright.targets.cuda.operands import (
-    DotLayouts,
-    Shared,
-    mma_a,
-    mma_accumulator,
-    mma_b,
-    operand_tile,
-)
-from tilewright.targets.cuda.swizzle import Side, access, is_aligned
-from tilewright.targets.cuda.tiles import Tile, tile
+from tilewright.targets.cuda.layout import Layout, log2
+from tilewright.targets.cuda.ldmatrix import FromShared, can_load, stage_for, store_tile
+from tilewright.targets.cuda.operands import DotLayouts, mma_a, mma_accumulator, mma_b
+from tilewright.targets.cuda.tiles import Staged, Tile, tile
 
 if TYPE_CHECKING:
     from tilewright.targets.cuda.lower import Lowering
 
 ROWS, COLUMNS = 16, 8  # of the result of one instruction
-CHUNK = 16  # bytes that ldmatrix reads from one row
 CHEAP = {"none", "registers", "shuffles"}  # conversions that need no shared memory
 MOST_HELD = 64  # 32-bit registers of an operand that may be held through a loop
 
@@ -43,6 +34,11 @@ class Instruction:
     result: DType
     inner: int
     name: str
+
+    @property
+    def takes_matrices(self) -> bool:
+        """Whether ldmatrix, of 8 rows of 16 bytes, gives what it takes."""
+        return self.inner * self.operand.bits == 256
 
     @property
     def registers(self) -> tuple[int, int]:
@@ -161,19 +157,6 @@ def fragments(inst: Inst, found: Instruction, split: tuple[int, int]) -> tuple[L
     )
 
 
-# --- operands
-
-
-@dataclass(frozen=True)
-class Words:
-    """An operand's registers of 32 bits, by the index of the first element of each block.
-
-    A block is what one instruction takes: 16 rows or 8 columns, by its K.
-    """
-
-    blocks: dict[int, list[Lane]]
-
-
 class Product:
     """One dot on tensor cores."""
 
@@ -191,7 +174,10 @@ class Product:
         acc = x.tile(self.inst.operands[2], self.layout)
         sums = [e.b.cast(v, self.found.result) for v in acc.lanes]
         readers = [self.reader(side) for side in (0, 1)]
-        if any(isinstance(r, FromShared) for r in readers):
+        stored = sum(
+            not self.is_staged(side) and isinstance(readers[side], FromShared) for side in (0, 1)
+        )
+        if stored:
             e.barrier()
         shape = self.layout.shape
         inner = self.inst.operands[0].type.shape[-1]
@@ -201,7 +187,7 @@ class Product:
                 lefts = [readers[0].read(batch, i, k) for i in counts.rows]
                 rights = [readers[1].read(batch, j, k) for j in counts.columns]
                 self.multiply(sums, lefts, rights, counts, batch)
-        e.memory.give_back(sum(isinstance(r, FromShared) for r in readers))
+        e.memory.give_back(stored)
         return tile(self.layout, [e.b.cast(v, acc.dtype) for v in sums])
 
     def multiply(self, sums, lefts, rights, counts, batch: int) -> None:
@@ -237,6 +223,8 @@ class Product:
     def reader(self, side: int):
         """How an operand's registers come: from those it is in, or from shared memory."""
         value = self.inst.operands[side]
+        if self.is_staged(side):
+            return FromShared(self, side, self.x.staged[value])
         goal = self.fragments[side]
         held = self.x.tile(value)
         if not held.uniform and not self.x.is_at_hand(value, goal):
@@ -244,8 +232,14 @@ class Product:
             if kind not in CHEAP and held.dtype is self.found.operand:
                 shared = stage_for(held.layout, held.dtype.bytes)
                 if shared is not None and can_load(shared, side, self.found):
-                    return FromShared(self, side, held, shared)
+                    base = self.e.memory.take(shared.size)
+                    store_tile(self.e, held, shared, base)
+                    return FromShared(self, side, Staged(shared, base))
         return FromRegisters(self, side, self.x.tile(value, goal))
+
+    def is_staged(self, side: int) -> bool:
+        """Whether an operand was copied to shared memory before."""
+        return self.inst.operands[side] in self.x.staged
 
 
 def split_of(layout: Layout) -> tuple[int, int]:
@@ -275,13 +269,9 @@ class Counts:
 def registers_of(layout: Layout) -> Counts:
     """The rows and columns, relative to the thread's own, at which its blocks begin."""
     rank = len(layout.shape)
-    rows = sorted({r for r in constants(layout, rank - 2) if r % ROWS == 0})
-    columns = sorted({c for c in constants(layout, rank - 1) if c % COLUMNS == 0})
+    rows = sorted({r for r in layout.constants_along(rank - 2) if r % ROWS == 0})
+    columns = sorted({c for c in layout.constants_along(rank - 1) if c % COLUMNS == 0})
     return Counts(layout, rows, columns)
-
-
-def constants(layout: Layout, dim: int) -> list[int]:
-    return layout.along(dim).split()[0]
 
 
 class FromRegisters:
@@ -325,128 +315,3 @@ def to_tf32(e: Emitter, value: Lane) -> Lane:
     """fp32 rounded to the 10 bits after the point that the tensor cores look at."""
     text = f'call i32 asm "cvt.rna.tf32.f32 $0, $1;", "=r,f"({value.typed})'
     return e.b.bitcast(e.b.value(text, t.uint32, 1), t.float32)
-
-
-# --- operands by way of shared memory
-
-
-def stage_for(layout: Layout, bytes: int) -> Shared | None:
-    """Where a tile lies in shared memory: rows along what its threads hold neighbours of."""
-    if len(layout.shape) != 2 or bytes > 4:
-        return None
-    order = (1, 0)
-    vertical = [c for c in layout.register if c == 1 << layout.span(0)[0]]
-    if vertical and 1 not in layout.register:
-        order = (0, 1)
-    if layout.shape[order[0]] * bytes < CHUNK:
-        return None
-    return operand_tile(layout.shape, bytes, order)
-
-
-def rows_of(shared: Shared) -> int:
-    """The dimension that runs along rows in shared memory."""
-    return 1 if shared.columns[0] == 1 else 0
-
-
-def can_load(shared: Shared, side: int, found: Instruction) -> bool:
-    """Whether ldmatrix gives what the instruction takes; it transposes 16-bit elements only."""
-    inner_dim = 1 - side
-    if rows_of(shared) == inner_dim:
-        return shared.shape[inner_dim] >= found.inner and found is not F16_OLD
-    return found.operand.bits == 16 and found is not F16_OLD
-
-
-class FromShared:
-    """An operand that is stored to shared memory and read by ldmatrix."""
-
-    def __init__(self, product: Product, side: int, held: Tile, shared: Shared):
-        self.product = product
-        self.side = side
-        self.shared = shared
-        self.bytes = held.dtype.bytes
-        e = product.e
-        self.base = e.memory.take(shared.size)
-        store_tile(e, held, shared, self.base)
-        self.turned = rows_of(shared) != 1 - side
-        self.bases: dict[int, Lane] = {}
-        self.pending: dict[tuple[int, int], list[Lane]] = {}
-
-    def read(self, batch: int, start: int, k: int) -> list[Lane]:
-        """The words of a block; two blocks of columns come at once."""
-        if self.side == 0:
-            return self.load(start, k, 4)
-        if (start, k) not in self.pending:
-            other = start ^ COLUMNS
-            columns = constants(self.product.layout, 1)
-            if other in columns and not start & COLUMNS:
-                both = self.load(start, k, 4)
-                self.pending[start, k], self.pending[other, k] = both[:2], both[2:]
-            else:
-                self.pending[start, k] = self.load(start, k, 2)
-        return self.pending[start, k]
-
-    def index(self, outer: int, inner: int) -> int:
-        """The row-major index of an element at a row or column, and a place along K."""
-        empty = Layout(self.shared.shape, (), (), ())
-        dims = (0, 1) if self.side == 0 else (1, 0)
-        return outer << empty.span(dims[0])[0] | inner << empty.span(dims[1])[0]
-
-    def lanes(self) -> list[int]:
-        """The row of shared memory that each lane gives the address of, as columns of its number.
-
-        Lanes 0 to 7 give those of the first 8 x 8 matrix, 8 to 15 those of the second, ...
-        The matrices of a left operand are the upper rows, the lower rows, then both again further
-        along K; those of a right one are two along K, then both again 8 columns on.
-        """
-        chunk = CHUNK // self.bytes
-        if self.turned:
-            rows = [self.index(0, 1 << k) for k in range(3)]
-        else:
-            rows = [self.index(1 << k, 0) for k in range(3)]
-        along = self.index(0, 8 if self.turned else chunk)
-        across = self.index(8, 0)
-        return [*rows, across, along] if self.side == 0 else [*rows, along, across]
-
-    def load(self, start: int, k: int, count: int) -> list[Lane]:
-        e, offset = self.product.e, self.shared.offset
-        lane = [offset(c) * self.bytes for c in self.lanes()]
-        if count == 2:
-            lane[4] = 0
-        fragment = self.product.fragments[self.side]
-        warp = [offset(c) * self.bytes for c in fragment.warp]
-        used = union((*lane, *warp))
-        constant = offset(self.index(start, k)) * self.bytes
-        low = constant & used
-        if low not in self.bases:
-            own = e.of_thread((*lane, *warp))
-            self.bases[low] = e.b.add(self.base, e.xor(own, low))
-        address = e.plus(self.bases[low], constant ^ low)
-        e.note_shared("load", lane, CHUNK, 1, 0 if count == 4 else 1 << 4)
-        return ldmatrix(e, address, count, self.turned)
-
-
-def ldmatrix(e: Emitter, address: Lane, count: int, turned: bool) -> list[Lane]:
-    """8 x 8 matrices of 16-bit elements, a word of each to every lane."""
-    trans = ".trans" if turned else ""
-    name = f"llvm.nvvm.ldmatrix.sync.aligned.m8n8.x{count}{trans}.b16.p3"
-    kind = "{ " + ", ".join(["i32"] * count) + " }"
-    e.w.declare(f"declare {kind} @{name}(ptr addrspace(3))")
-    pointer = e.w.value(f"inttoptr {address.typed} to ptr addrspace(3)")
-    found = e.w.value(f"call {kind} @{name}(ptr addrspace(3) {pointer})")
-    return [e.b.value(f"extractvalue {kind} {found}, {k}", t.uint32, 1) for k in range(count)]
-
-
-def store_tile(e: Emitter, held: Tile, shared: Shared, base: Lane) -> None:
-    """Write a tile to its place in shared memory, in the widest accesses that its layout allows."""
-    layout = held.layout.compact()
-    lanes = [held.lanes[r] for r in held.layout.registers_holding(layout.split()[0])]
-    words = [e.to_word(v) for v in lanes]
-    size = words[0].dtype.bytes
-    by_offset = {shared.columns[k]: 1 << k for k in range(layout.bits)}
-    vector: list[int] = []
-    while size << len(vector) < CHUNK and by_offset.get(1 << len(vector)) in layout.register:
-        vector.append(by_offset[1 << len(vector)])
-    while not is_aligned(shared.columns, Side(layout, tuple(vector))):
-        vector.pop()
-    stores = access(Side(layout, tuple(vector)), shared.columns, 0, 0, 1, True)
-    store_moves(e, stores, stores.passes[0], base, words)

@@ -110,6 +110,12 @@ class Shared:
         """Where an element lies, in elements."""
         return f2.apply(self.columns, index)
 
+    def permute(self, order: Sequence[int]) -> Shared:
+        """The same memory, with its dimensions in another order."""
+        spans = [Layout(self.shape, (), (), ()).span(d) for d in order]
+        columns = [c for first, count in reversed(spans) for c in self.columns[first:][:count]]
+        return Shared(tuple(self.shape[d] for d in order), tuple(columns), self.bytes)
+
     def under(self, layout: Layout) -> Layout:
         """Of each slot of a layout the offset, in elements, instead of the index."""
         bits = union(self.columns).bit_length()

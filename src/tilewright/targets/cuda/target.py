@@ -20,7 +20,7 @@ from tilewright.targets.cuda.launch import CudaBinary
 from tilewright.targets.fastcall.shortcut import Shortcut, compile_launcher
 from tilewright.targets.storage import Storage
 
-NUM_WARPS = 4
+NUM_WARPS, NUM_STAGES = 4, 3
 MOST_WARPS = 32
 # Explicit code gains nothing from LLVM's optimizer (matmul spilled more with O1), and
 # levels 1 to 3 of code generation write the same PTX, the first a fifth faster.
@@ -72,8 +72,10 @@ class CudaTarget:
 
         options = kernel.meta.get("options", {})
         arch = self.machine()
+        stages = options.get("num_stages")
         lowered = lower(
             kernel, arch, num_warps=warps_of(options), bounds=bounds,
+            stages=NUM_STAGES if stages is None else stages,
             max_registers=0 if counters else options.get("maxnreg") or 0, counters=counters,
         )  # fmt: skip
         metadata = {
@@ -84,7 +86,7 @@ class CudaTarget:
             "sites": list(lowered.sites),
             "asserts": any(s["kind"] == "assert" for s in lowered.sites),
             "num_warps": lowered.num_warps,
-            "num_stages": options.get("num_stages") or 0,
+            "num_stages": NUM_STAGES if stages is None else stages,
             "shared": lowered.shared,
         }
         text = f"; arch {arch.name}\n{lowered.text}"

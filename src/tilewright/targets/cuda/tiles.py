@@ -10,6 +10,7 @@ from tilewright.ir.types import DType
 from tilewright.targets.cuda.emitter import Emitter
 from tilewright.targets.cuda.exchange import change_layout
 from tilewright.targets.cuda.layout import Layout
+from tilewright.targets.cuda.operands import Shared
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,14 @@ class Tile:
     def lane(self) -> Lane:
         """The one lane of a scalar."""
         return self.lanes[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A value in shared memory, from an address on."""
+
+    shared: Shared
+    base: Lane
 
 
 def uniform(lane: Lane, layout: Layout) -> Tile:

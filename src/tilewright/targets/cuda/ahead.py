@@ -1,0 +1,165 @@
+"""Which loads of a loop can be made some turns ahead: those that only products read."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tilewright.ir.inst import Block, Inst, Kernel, Value, walk
+from tilewright.ops import dot, shape
+from tilewright.passes import loops
+from tilewright.targets.cuda import ldmatrix, mma
+from tilewright.targets.cuda.layout import union
+from tilewright.targets.cuda.operands import Shared
+
+if TYPE_CHECKING:
+    from tilewright.targets.cuda.lower import Lowering
+
+COPIED = (4, 8, 16)  # bytes that one asynchronous copy moves
+CHEAP = {shape.constant, shape.arange, shape.splat, shape.broadcast, shape.reshape, shape.permute}
+HARMLESS = ("pure", "program", "read", "control")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A loop whose loads run `stages` - 1 turns ahead.
+
+    `steps` computes, from the body's parameters, the addresses and masks of the loads, and the
+    parameters (`carried`, by number) of the turn after.
+    """
+
+    loads: dict[Inst, Shared]
+    steps: tuple[Inst, ...]
+    carried: tuple[int, ...]
+    stages: int
+
+    @property
+    def shared(self) -> int:
+        """Bytes of one stage."""
+        return sum(s.size for s in self.loads.values())
+
+
+class Planner:
+    """Finds the loops of a kernel whose loads can run ahead.
+
+    Args:
+        stages: tiles of each load that shared memory holds at once, unless a loop says otherwise.
+    """
+
+    def __init__(self, x: Lowering, kernel: Kernel, stages: int):
+        self.x = x
+        self.stages = stages
+        self.users: dict[Value, list[Inst]] = defaultdict(list)
+        for inst in kernel.walk():
+            for value in inst.operands:
+                self.users[value].append(inst)
+
+    def plan(self, loop: Inst) -> Plan | None:
+        """How the loads of a `for` loop run ahead, if any can."""
+        body, limit = loop.blocks[0], self.x.arch.shared_limit
+        wanted = loop.attrs.get("num_stages")
+        stages = min(self.stages, wanted) if wanted else self.stages
+        if not self.x.arch.has_async or stages < 2 or not rises(loop) or not is_harmless(body):
+            return None
+        loads: dict[Inst, Shared] = {}
+        needed = Needed(loop)
+        for inst in body.insts:
+            shared = self.shared_of(inst)
+            if shared is not None and needed.add(inst.operands[:2]):
+                loads[inst] = shared
+        if not loads:
+            return None
+        stages = min(stages, limit // sum(s.size for s in loads.values()))
+        steps = tuple(inst for inst in body.insts if inst in needed.insts)
+        return Plan(loads, steps, tuple(sorted(needed.carried)), stages) if stages > 1 else None
+
+    def shared_of(self, load: Inst) -> Shared | None:
+        """Where a load's tiles lie in shared memory, if only products use it, from there."""
+        if load.op.name != "load" or len(load.result.type.shape) != 2 or load.attrs.get("volatile"):
+            return None
+        if len(load.operands) > 2 and not is_zero(load.operands[2]):
+            return None
+        shared = ldmatrix.stage_for(self.x.access_layout(load), load.result.type.dtype.bytes)
+        if shared is None or not self.is_copied(load, shared):
+            return None
+        return shared if self.is_read(load.result, shared) else None
+
+    def is_copied(self, load: Inst, shared: Shared) -> bool:
+        """Whether neighbours in global memory are neighbours in shared memory, in one copy."""
+        layout, vectors = self.x.access_layout(load), self.x.assigned.vectors(load)
+        count = len(vectors[0])
+        threads = union(shared.offset(c) for c in layout.thread)
+        for registers in vectors:
+            offsets = [shared.offset(layout.index(r)) for r in registers]
+            if (threads | offsets[0]) & count - 1 or offsets != [
+                offsets[0] + k for k in range(count)
+            ]:
+                return False
+        return count * shared.bytes in COPIED
+
+    def is_read(self, value: Value, shared: Shared) -> bool:
+        """Whether all users are products, perhaps of the tile turned, that read it as it lies."""
+        for user in self.users[value]:
+            if user.op is shape.permute:
+                if not self.is_read(user.result, shared.permute(user.attrs["order"])):
+                    return False
+            elif user.op is not dot.dot or not self.multiplies(user, value, shared):
+                return False
+        return bool(self.users[value])
+
+    def multiplies(self, inst: Inst, value: Value, shared: Shared) -> bool:
+        found = mma.instruction_for(inst, self.x.arch)
+        if found is None or found.operand is not value.type.dtype or inst.operands[2] is value:
+            return False
+        sides = [k for k in (0, 1) if inst.operands[k] is value]
+        return all(ldmatrix.can_load(shared, side, found) for side in sides)
+
+
+def rises(loop: Inst) -> bool:
+    """Whether a loop counts upwards, as far as is known."""
+    step = loop.operands[2].inst
+    return step is not None and step.op is shape.constant and step.attrs["value"] > 0
+
+
+def is_harmless(body: Block) -> bool:
+    """Whether no load of a later turn could meet a store of this one."""
+    return all(inst.op.effect in HARMLESS for inst in walk(body))
+
+
+def is_zero(value: Value) -> bool:
+    inst = value.inst
+    while inst is not None and inst.op in (shape.splat, shape.broadcast):
+        inst = inst.operands[0].inst
+    return inst is not None and inst.op is shape.constant and not inst.attrs["value"]
+
+
+class Needed:
+    """What must be computed of a turn to know the addresses of later ones."""
+
+    def __init__(self, loop: Inst):
+        body = loop.blocks[0]
+        self.inside = set(body.insts)
+        self.params = {p: k for k, p in enumerate(loops.carried_params(loop, body))}
+        self.yields = loops.yields(loop)
+        self.insts: set[Inst] = set()
+        self.carried: set[int] = set()
+
+    def add(self, values: Sequence[Value]) -> bool:
+        """Take in what some values are computed from; False, and nothing, if that is not cheap."""
+        insts, carried, open_values = set(), set(), list(values)
+        while open_values:
+            value = open_values.pop()
+            inst, number = value.inst, self.params.get(value)
+            if number is not None and number not in carried:
+                carried.add(number)
+                open_values.append(self.yields[number])
+            if inst in self.inside and inst not in insts:
+                if not (inst.op.is_elementwise or inst.op in CHEAP):
+                    return False
+                insts.add(inst)
+                open_values += inst.operands
+        self.insts |= insts
+        self.carried |= carried
+        return True

@@ -1,0 +1,75 @@
+"""Loads that only products read run ahead of their loop, where the chip can copy by itself."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import product_loops
+import pytest
+from case import compare
+from simulator import SimulatedTarget
+from test_ptx import kernel_ir
+
+import tilewright as tw
+from tilewright.errors import OutOfBoundsError
+from tilewright.targets import base
+from tilewright.targets.cuda.arch import find
+from tilewright.targets.cuda.lower import lower
+
+CASES = list(product_loops.cases())
+
+
+@pytest.fixture(params=[("sm_80", 4), ("sm_90a", 1), ("sm_75", 2)], ids=str)
+def simulated(request, monkeypatch):
+    target = SimulatedTarget(*request.param)
+    monkeypatch.setitem(base.TARGETS, "simulated", lambda: target)
+    with tw.options(target="simulated", cache=False):
+        yield
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name.replace(" ", "-"))
+def test_as_eager(case, simulated):
+    with tw.options(target="eager"):
+        want = case.run()
+    case.kernel.forget()
+    got = case.run()
+    case.kernel.forget()
+    compare(case, got, want)
+
+
+def copies(name: str, arch: str = "sm_80", stages: int = 3) -> int:
+    """Asynchronous copies in the code of a case."""
+    case = next(c for c in CASES if c.name.startswith(name))
+    arguments = dict(zip(case.kernel.arg_names, case.fresh(), strict=False)) | {
+        k: v for k, v in case.constants.items() if k in case.kernel.arg_names
+    }
+    kernel = kernel_ir(case.kernel, arguments, {})
+    text = lower(kernel, find(arch), stages=stages, bounds=False).text
+    return len(re.findall(r"call void @llvm\.nvvm\.cp\.async\.c[ag]\.", text))
+
+
+def test_each_stage_is_copied_once_before_the_loop():
+    assert copies("matmul 64x128", stages=4) == 4 / 2 * copies("matmul 64x128", stages=2) > 0
+
+
+@pytest.mark.parametrize("name", ["turned products 5 float16", "attention 64", "products of"])
+def test_ahead(name):
+    assert copies(name) > 0
+
+
+def test_one_stage_and_old_chips_wait():
+    assert copies("matmul 64x128", stages=1) == 0
+    assert copies("matmul 64x128", arch="sm_75") == 0
+
+
+def test_stores_in_the_loop_keep_loads_in_place():
+    assert copies("products in place") == 0
+
+
+def test_what_lies_outside_is_reported_once_it_is_due(simulated):
+    x, y = np.ones((32, 96), np.float16), np.ones((95, 32), np.float16)
+    out = np.zeros((32, 32), np.float32)
+    with pytest.raises(OutOfBoundsError, match="load outside y"):
+        product_loops.persistent[(1,)](x, y, out, 32, 96, M=32, N=32, K=32)
+    product_loops.persistent.forget()
