@@ -177,9 +177,6 @@ class Guard:
 
     # --- reports
 
-    def address(self, place: Place) -> Lane:
-        return self.e.plus(self.e.b.bitcast(place.pointer, t.uint64), place.bytes)
-
     def report(self, inst: Inst, address: Lane, bad: Lane) -> None:
         """Write what happened to the record of the launch, in threads where `bad` holds."""
         e, b = self.e, self.e.b
@@ -201,7 +198,7 @@ class FirstWrong:
         self.where: Lane | None = None
 
     def add(self, place: Place, wrong: Lane) -> None:
-        b, address = self.guard.e.b, self.guard.address(place)
+        b, address = self.guard.e.b, self.guard.x.memory.address(place)
         if self.any is None:
             self.any, self.where = wrong, address
         else:

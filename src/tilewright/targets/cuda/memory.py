@@ -127,6 +127,9 @@ class Memory:
             copies.update(zip(registers, found, strict=True))
         return [Vector(rs, places[rs[0]]) for rs in first.values()], copies
 
+    def address(self, place: Place) -> Lane:
+        return self.e.plus(self.e.b.bitcast(place.pointer, t.uint64), place.bytes)
+
     def program(self) -> Lane:
         """The number of the program in the grid, first axis first."""
         e, b = self.e, self.e.b
