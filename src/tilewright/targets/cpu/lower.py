@@ -11,7 +11,7 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Block, Inst, Kernel, Value
 from tilewright.ir.types import Type
 from tilewright.targets.counting import SITE_WORDS, work_of
-from tilewright.targets.cpu import control, prints, products, sources, turned, wholes
+from tilewright.targets.cpu import alone, control, prints, products, sources, turned, wholes
 from tilewright.targets.cpu.atomics import atomic
 from tilewright.targets.cpu.clip import fill_tail
 from tilewright.targets.cpu.counters import Counters
@@ -238,6 +238,7 @@ def lower(
     e = Evaluator(w, OpLanes(w.write, w.fresh, w.declare, target, features))
     plan = Plan(kernel, keep_loads=counters)
     memory = Memory(e, kernel, plan.roots, bounds)
+    memory.may_be_alone = all(inst.op.name != "while" for inst in kernel.walk())
     if counters:
         memory.counters = Counters(e, memory)
     e.load, e.stop_unless = memory.load, memory.stop_unless
@@ -255,6 +256,8 @@ def lower(
             f"most {MOST_SCRATCH >> 20} MB; take smaller blocks",
             kernel.loc,
         )
+    if memory.is_asking:
+        lowering.imports.update(alone.IMPORTS)
     return Lowered(
         module_text(lowering), ENTRY, memory.sites, len(kernel.params), tuple(lowering.imports),
         lowering.waits,
@@ -324,9 +327,11 @@ def module_text(lowering: Lowering) -> str:
             f"define void @{ENTRY}(i64 %begin, i64 %end, ptr %args) nounwind {{",
             "entry:",
             scratch,
+            *([alone.HEAD] if lowering.memory.is_asking else []),
             *w.allocas,
             *w.scopes[0].lines,
             "leave:",
+            *([alone.TAIL] if lowering.memory.is_asking else []),
             *(["  call void @free(ptr %scratch)"] if large else []),
             "  ret void",
             "}",
