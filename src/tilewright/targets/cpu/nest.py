@@ -18,7 +18,7 @@ from tilewright.targets.cpu.evaluate import Buffer, Evaluator, Row
 from tilewright.targets.cpu.forms import Form, Index, Uniform, Vector
 from tilewright.targets.cpu.loops import Carried, Loop
 from tilewright.targets.cpu.memory import Memory
-from tilewright.targets.cpu.pieces import begin_piece, find_sites
+from tilewright.targets.cpu.pieces import begin_piece, count_digits, find_sites
 from tilewright.targets.cpu.rows import shuffle, shuffle_pair
 from tilewright.targets.cpu.schedule import Anchor, Nest
 
@@ -147,10 +147,11 @@ class NestWriter:
             self.fill_tails()
         unroll = self.copies(length, width)
         loop = Loop(self.w, "0", str(length), "")
+        digits = count_digits(e, sites, loop)
         carried = self.carry_into(loop, unroll)
         start = Lane(loop.open(), t.int64)
         e.row = Row(width, length, self.w.at, start=start)
-        count = begin_piece(e, sites, b.sub(e.const(length), start))
+        count = begin_piece(e, sites, digits, b.sub(e.const(length), start))
         e.row.count, loop.step = count, count.text
         self.look_at_all(index)
         limits = e.row.limits
