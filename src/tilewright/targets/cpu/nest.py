@@ -14,6 +14,7 @@ from tilewright.ir.types import DType
 from tilewright.passes.commutes import commutes, commutes_but_for_rounding
 from tilewright.targets.cpu.atomics import atomic
 from tilewright.targets.cpu.clip import Clipper, fill_tail, note_tail
+from tilewright.targets.cpu.columns import Held, reduced_axis
 from tilewright.targets.cpu.evaluate import Buffer, Evaluator, Row
 from tilewright.targets.cpu.forms import Form, Index, Uniform, Vector
 from tilewright.targets.cpu.loops import Carried, Loop
@@ -91,12 +92,17 @@ class NestWriter:
         self.is_row = all(nest.shape[d] == 1 for d in outer)
         if not self.is_row:
             self.fill_tails()
-        self.over(outer, index)
+        axis = reduced_axis(self, nest)
+        self.held = None if axis is None else Held(self, nest, axis)
+        self.over([d for d in outer if d != axis], index)
 
     def over(self, dims: list[int], index: list[Index]) -> None:
         """Loops over the outer dimensions, then the row."""
         if not dims:
-            self.write_row(index)
+            if self.held is not None:
+                self.held.write(index)
+            else:
+                self.write_row(index)
             return
         d, rest = dims[0], dims[1:]
         if self.nest.shape[d] == 1:
@@ -114,7 +120,7 @@ class NestWriter:
     def write_row(self, index: list[Index]) -> None:
         e, nest = self.e, self.nest
         length = nest.shape[nest.axis]
-        width = min(length, max(1, self.vector_bytes // self.element_bytes()))
+        width = self.lanes_of_chunk(nest)
         e.row = Row(width, length, self.w.at)
         self.reductions = {
             a: self.start(a.inst)
@@ -129,6 +135,9 @@ class NestWriter:
         for reduction in self.reductions.values():
             self.finish(reduction, index)
         e.row = Row()
+
+    def lanes_of_chunk(self, nest: Nest) -> int:
+        return min(nest.shape[nest.axis], max(1, self.vector_bytes // self.element_bytes()))
 
     def write_whole(self, index: list[Index], width: int, length: int) -> None:
         """The row in one piece."""
