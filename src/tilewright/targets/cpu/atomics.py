@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tilewright.codegen.lanes import Lanes
@@ -10,9 +11,11 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Inst
 from tilewright.ir.types import DType
 from tilewright.targets.cpu.forms import Index
+from tilewright.targets.cpu.lane_memory import masked_load, masked_store
+from tilewright.targets.cpu.loops import Loop
 
 if TYPE_CHECKING:
-    from tilewright.targets.cpu.memory import Memory
+    from tilewright.targets.cpu.memory import Access, Memory
 
 ORDERS = {"relaxed": "monotonic", "acquire": "acquire", "release": "release", "acq_rel": "acq_rel"}
 WORDS = {1: t.uint8, 2: t.uint16, 4: t.uint32, 8: t.uint64}
@@ -51,29 +54,119 @@ def atomic(m: Memory, inst: Inst, index: tuple[Index, ...]) -> Lane:
     values = [e.eval(x, index) for x in inst.operands[1 : 3 if is_cas(inst) else 2]]
     a.mask = m.covered(a.mask, index)
     m.check_chunk(inst, index, a)
-    width = e.row.width
-    pointer = b.splat(e.lanes_of(a.pointer), width)
-    mask = b.splat(e.lanes_of(a.mask), width)
-    lanes = [b.splat(e.lanes_of(v), width) for v in values]
+    lanes = [b.splat(e.lanes_of(v), e.row.width) for v in values]
+    if is_cas(inst) or a.dtype is t.int1 or not m.may_be_alone:
+        return locked(m, inst, a, lanes)
+    return in_company(m, inst, a, lanes)
+
+
+def in_company(m: Memory, inst: Inst, a: Access, lanes: list[Lane]) -> Lane:
+    """Plain read-modify-writes where no other thread can meet them, else locked ones."""
+    b, w = m.e.b, m.e.w
+    m.is_asking = True
+    free, shared, join = w.new_label("free"), w.new_label("shared"), w.new_label("join")
+    w.write(f"br i1 %alone, label %{free}, label %{shared}")
+    w.label(free)
+    if a.contiguous and m.e.row.width > 1:
+        x = plain_row(m, inst, a, lanes[0])
+    else:
+        x = plain_lanes(m, inst, a, lanes)
+    after_free = w.here
+    w.write(f"br label %{join}")
+    w.label(shared)
+    y = locked(m, inst, a, lanes)
+    after_shared = w.here
+    w.write(f"br label %{join}")
+    w.label(join)
+    text = f"phi {x.type} [{x.text}, %{after_free}], [{y.text}, %{after_shared}]"
+    return b.value(text, x.dtype, x.width)
+
+
+def plain_row(m: Memory, inst: Inst, a: Access, value: Lane) -> Lane:
+    """Neighbouring elements at once, none twice."""
+    e, b = m.e, m.e.b
+    mask = b.splat(e.lanes_of(a.mask), value.width)
+    old = masked_load(b, a.pointer.base, mask, b.like(value, 0), a.size)
+    new = combine_atomic(b, inst.attrs.get("kind", "add"), old, value)
+    masked_store(b, a.pointer.base, mask, new, a.size)
+    return old
+
+
+def plain_lanes(m: Memory, inst: Inst, a: Access, lanes: list[Lane]) -> Lane:
+    """One lane after the other."""
+    e, b = m.e, m.e.b
+    width = lanes[0].width
+    pointer, mask = (b.splat(e.lanes_of(x), width) for x in (a.pointer, a.mask))
     out = b.const(0, a.dtype, width)
     for i in range(width):
-        one = [b.extract(x, i) for x in lanes]
-        old = atomic_lane(m, inst, b.extract(pointer, i), one, b.extract(mask, i))
+        values = [b.extract(x, i) for x in lanes]
+        on = mask if mask.text == e.true.lane.text else b.extract(mask, i)
+        old = atomic_lane(m, inst, b.extract(pointer, i), values, on, plain_now)
         if width == 1:
             return old
         out = b.value(f"insertelement {out.typed}, {old.typed}, i32 {i}", a.dtype, width)
     return out
 
 
-def atomic_lane(m: Memory, inst: Inst, pointer: Lane, values: list[Lane], mask: Lane) -> Lane:
+def locked(m: Memory, inst: Inst, a: Access, lanes: list[Lane]) -> Lane:
+    """One locked read-modify-write for each lane that is on: a loop, the lock takes the time."""
+    e, b, w = m.e, m.e.b, m.e.w
+    width = lanes[0].width
+    pointer, mask = (b.splat(e.lanes_of(x), width) for x in (a.pointer, a.mask))
+    if width == 1:
+        return atomic_lane(m, inst, pointer, lanes, mask, atomic_now)
+    groups = [pointer, mask, *lanes, b.const(0, a.dtype, width)]
+    groups = [b.cast(x, t.uint8) if x.dtype is t.int1 else x for x in groups]
+    places = [Lane(w.alloca(x.type, 1), t.pointer_to(stored(x))) for x in groups]
+    for x, place in zip(groups, places, strict=True):
+        w.write(f"store {x.typed}, ptr {place.text}, align 64")
+    loop = Loop(w, "0", str(width), "1")
+    number = Lane(loop.open(), t.int64)
+    at = [b.offset(p, number, stored(x)) for x, p in zip(groups, places, strict=True)]
+    one, on, *values = (one_of(b, x, p) for x, p in zip(groups[:-1], at, strict=False))
+    values = [b.cast(v, a.dtype) for v in values]
+    old = atomic_lane(m, inst, one, values, b.cast(on, t.int1), atomic_now)
+    old = b.cast(old, groups[-1].dtype)
+    w.write(f"store {old.typed}, ptr {at[-1].text}, align {a.size}")
+    e.forget(loop.close())
+    kind = groups[-1].type
+    found = b.value(f"load {kind}, ptr {places[-1].text}, align 64", groups[-1].dtype, width)
+    return b.cast(found, a.dtype)
+
+
+def stored(x: Lane) -> DType:
+    """What lanes are in memory: addresses are numbers."""
+    return t.int64 if x.dtype.is_pointer else x.dtype
+
+
+def one_of(b: Lanes, x: Lane, place: Lane) -> Lane:
+    """One lane of a group in memory."""
+    kind = b.const(0, stored(x)).type if not x.dtype.is_pointer else "ptr"
+    return b.value(f"load {kind}, ptr {place.text}, align {stored(x).bytes}", x.dtype, 1)
+
+
+def plain_now(m: Memory, inst: Inst, pointer: Lane, values: list[Lane]) -> Lane:
+    """One read-modify-write that nobody else can meet."""
+    e, b = m.e, m.e.b
+    (value,) = values
+    old = e.load_memory(pointer, value.dtype, 1)
+    new = combine_atomic(b, inst.attrs.get("kind", "add"), old, value)
+    e.w.write(f"store {new.typed}, ptr {pointer.text}, align {value.dtype.bytes}")
+    return old
+
+
+def atomic_lane(
+    m: Memory, inst: Inst, pointer: Lane, values: list[Lane], mask: Lane, now: Callable[..., Lane]
+) -> Lane:
+    """One lane, if it is on."""
     b, w = m.e.b, m.e.w
     if mask.text == "true":
-        return atomic_now(m, inst, pointer, values)
+        return now(m, inst, pointer, values)
     yes, join = w.new_label("yes"), w.new_label("join")
     before = w.here
     w.write(f"br i1 {mask.text}, label %{yes}, label %{join}")
     w.label(yes)
-    old = atomic_now(m, inst, pointer, values)
+    old = now(m, inst, pointer, values)
     inside = w.here
     w.write(f"br label %{join}")
     w.label(join)

@@ -11,7 +11,7 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Block, Inst, Kernel, Value
 from tilewright.ir.types import Type
 from tilewright.targets.counting import SITE_WORDS, work_of
-from tilewright.targets.cpu import control, prints, products, sources, turned, wholes
+from tilewright.targets.cpu import alone, control, prints, products, sources, turned, wholes
 from tilewright.targets.cpu.atomics import atomic
 from tilewright.targets.cpu.clip import fill_tail
 from tilewright.targets.cpu.counters import Counters
@@ -21,6 +21,7 @@ from tilewright.targets.cpu.forms import Uniform
 from tilewright.targets.cpu.loops import Loop
 from tilewright.targets.cpu.memory import ARGUMENTS, Memory
 from tilewright.targets.cpu.nest import NestWriter
+from tilewright.targets.cpu.order import second_axis_first
 from tilewright.targets.cpu.plan import Plan
 from tilewright.targets.cpu.schedule import Anchor, Nest, Scheduler, segments
 from tilewright.targets.cpu.scratch import Lives, Scratch
@@ -238,6 +239,7 @@ def lower(
     e = Evaluator(w, OpLanes(w.write, w.fresh, w.declare, target, features))
     plan = Plan(kernel, keep_loads=counters)
     memory = Memory(e, kernel, plan.roots, bounds)
+    memory.may_be_alone = all(inst.op.name != "while" for inst in kernel.walk())
     if counters:
         memory.counters = Counters(e, memory)
     e.load, e.stop_unless = memory.load, memory.stop_unless
@@ -245,8 +247,9 @@ def lower(
     lowering = Lowering(kernel, machine, e, memory, nests, plan, Extents(plan))
     bind_params(lowering)
     loop = Loop(w, "%begin", "%end", "1")
-    loop.open(counter="%pid")
-    bind_programs(lowering)
+    swapped = second_axis_first(kernel)
+    loop.open(counter="%number" if swapped else "%pid")
+    bind_programs(lowering, swapped)
     lowering.block(kernel.body)
     loop.close()
     if lowering.scratch.size > MOST_SCRATCH:
@@ -255,6 +258,8 @@ def lower(
             f"most {MOST_SCRATCH >> 20} MB; take smaller blocks",
             kernel.loc,
         )
+    if memory.is_asking:
+        lowering.imports.update(alone.IMPORTS)
     return Lowered(
         module_text(lowering), ENTRY, memory.sites, len(kernel.params), tuple(lowering.imports),
         lowering.waits,
@@ -272,8 +277,11 @@ def bind_params(lowering: Lowering) -> None:
         e.bound[value] = Uniform(lane, 0)
 
 
-def bind_programs(lowering: Lowering) -> None:
-    """The program ids and the grid, as far as the kernel asks for them."""
+def bind_programs(lowering: Lowering, swapped: bool) -> None:
+    """The program ids and the grid, as far as the kernel asks for them.
+
+    With `swapped`, axis 1 runs first; `%pid` numbers the programs as if axis 0 did.
+    """
     e, w = lowering.e, lowering.e.w
     used = [i for i in lowering.kernel.walk() if i.op.effect == "program"]
     axes = {i.attrs["axis"] for i in used if i.op.name == "program_id"}
@@ -288,7 +296,16 @@ def bind_programs(lowering: Lowering) -> None:
         return sizes[axis]
 
     ids: dict[int, Lane] = {}
-    if axes:
+    if swapped:
+        number = e.b.value("trunc i64 %number to i32", t.uint32, 1)
+        rest = e.b.value(f"udiv i32 {number.text}, {size(1).text}", t.uint32, 1)
+        ids[1] = e.b.sub(number, e.b.mul(rest, size(1)))
+        ids[2] = e.b.value(f"udiv i32 {rest.text}, {size(0).text}", t.uint32, 1)
+        ids[0] = e.b.sub(rest, e.b.mul(ids[2], size(0)))
+        row = e.b.add(ids[1], e.b.mul(ids[2], size(1)))
+        pid = e.b.add(ids[0], e.b.mul(row, size(0)))
+        w.write(f"%pid = zext i32 {pid.text} to i64")
+    elif axes:
         rest = e.b.value("trunc i64 %pid to i32", t.uint32, 1)
         for axis in range(max(axes) + 1):
             if axis == 2:
@@ -324,9 +341,11 @@ def module_text(lowering: Lowering) -> str:
             f"define void @{ENTRY}(i64 %begin, i64 %end, ptr %args) nounwind {{",
             "entry:",
             scratch,
+            *([alone.HEAD] if lowering.memory.is_asking else []),
             *w.allocas,
             *w.scopes[0].lines,
             "leave:",
+            *([alone.TAIL] if lowering.memory.is_asking else []),
             *(["  call void @free(ptr %scratch)"] if large else []),
             "  ret void",
             "}",

@@ -87,6 +87,8 @@ class Memory:
     row_masks: dict[tuple, str] = field(default_factory=dict)  # access -> its mask as a limit
     row_values: dict[tuple, Lane] = field(default_factory=dict)  # loads by one pointer for a row
     fault_label: str = "leave"
+    may_be_alone: bool = False  # whether atomics may ask if another thread can meet them
+    is_asking: bool = False
     moves: str | None = None  # in a loop that may wait: where changes of memory are counted
 
     # --- sites

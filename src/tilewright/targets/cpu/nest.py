@@ -14,11 +14,13 @@ from tilewright.ir.types import DType
 from tilewright.passes.commutes import commutes, commutes_but_for_rounding
 from tilewright.targets.cpu.atomics import atomic
 from tilewright.targets.cpu.clip import Clipper, fill_tail, note_tail
+from tilewright.targets.cpu.columns import Held, reduced_axis
 from tilewright.targets.cpu.evaluate import Buffer, Evaluator, Row
+from tilewright.targets.cpu.extremes import extreme_number, has_range
 from tilewright.targets.cpu.forms import Form, Index, Uniform, Vector
 from tilewright.targets.cpu.loops import Carried, Loop
 from tilewright.targets.cpu.memory import Memory
-from tilewright.targets.cpu.pieces import begin_piece, find_sites
+from tilewright.targets.cpu.pieces import begin_piece, count_digits, find_sites
 from tilewright.targets.cpu.rows import shuffle, shuffle_pair
 from tilewright.targets.cpu.schedule import Anchor, Nest
 
@@ -91,12 +93,17 @@ class NestWriter:
         self.is_row = all(nest.shape[d] == 1 for d in outer)
         if not self.is_row:
             self.fill_tails()
-        self.over(outer, index)
+        axis = reduced_axis(self, nest)
+        self.held = None if axis is None else Held(self, nest, axis)
+        self.over([d for d in outer if d != axis], index)
 
     def over(self, dims: list[int], index: list[Index]) -> None:
         """Loops over the outer dimensions, then the row."""
         if not dims:
-            self.write_row(index)
+            if self.held is not None:
+                self.held.write(index)
+            else:
+                self.write_row(index)
             return
         d, rest = dims[0], dims[1:]
         if self.nest.shape[d] == 1:
@@ -114,7 +121,7 @@ class NestWriter:
     def write_row(self, index: list[Index]) -> None:
         e, nest = self.e, self.nest
         length = nest.shape[nest.axis]
-        width = min(length, max(1, self.vector_bytes // self.element_bytes()))
+        width = self.lanes_of_chunk(nest)
         e.row = Row(width, length, self.w.at)
         self.reductions = {
             a: self.start(a.inst)
@@ -129,6 +136,9 @@ class NestWriter:
         for reduction in self.reductions.values():
             self.finish(reduction, index)
         e.row = Row()
+
+    def lanes_of_chunk(self, nest: Nest) -> int:
+        return min(nest.shape[nest.axis], max(1, self.vector_bytes // self.element_bytes()))
 
     def write_whole(self, index: list[Index], width: int, length: int) -> None:
         """The row in one piece."""
@@ -147,10 +157,11 @@ class NestWriter:
             self.fill_tails()
         unroll = self.copies(length, width)
         loop = Loop(self.w, "0", str(length), "")
+        digits = count_digits(e, sites, loop)
         carried = self.carry_into(loop, unroll)
         start = Lane(loop.open(), t.int64)
         e.row = Row(width, length, self.w.at, start=start)
-        count = begin_piece(e, sites, b.sub(e.const(length), start))
+        count = begin_piece(e, sites, digits, b.sub(e.const(length), start))
         e.row.count, loop.step = count, count.text
         self.look_at_all(index)
         limits = e.row.limits
@@ -246,12 +257,12 @@ class NestWriter:
         width = e.row.width
         out = []
         for name, dtype in zip(reduction.names, reduction.dtypes, strict=True):
-            nothing = b.const(identity(name, dtype), dtype)
+            nothing = b.const(self.nothing(name, dtype), dtype)
             one = b.cast(value, dtype)
             if name == "add":
                 one = b.mul(one, b.cast(left, dtype))
             some = b.select(b.gt(left, e.const(0)), one, nothing)
-            empty = b.const(identity(name, dtype), dtype, width)
+            empty = b.const(self.nothing(name, dtype), dtype, width)
             text = f"insertelement {empty.typed}, {some.typed}, i32 0"
             out.append(b.value(text, dtype, width) if width > 1 else some)
         return out
@@ -376,18 +387,24 @@ class NestWriter:
         if combine and dtypes[0].is_float:
             # Sums round once, and fp32 holds the extremes of all narrower floats.
             dtypes = [t.float32 if d.bits < 32 else d for d in dtypes]
-            if combine in OPPOSITE:
+            if combine in OPPOSITE and not has_range(self.b, dtypes[0]):
                 names, dtypes = [combine, OPPOSITE[combine]], dtypes * 2
         out = Reduction(inst, dtypes, names, keeps_order(inst))
         width = self.e.row.width
         for _ in range(UNROLL):
             out.accumulators.append(
                 [
-                    self.b.const(identity(n, d) if n else 0, d, width)
+                    self.b.const(self.nothing(n, d) if n else 0, d, width)
                     for n, d in zip(names, dtypes, strict=True)
                 ]
             )
         return out
+
+    def nothing(self, combine: str, dtype: DType) -> int | float:
+        """What an accumulator begins with; where NaN gives way to every number, that."""
+        if combine in OPPOSITE and has_range(self.b, dtype):
+            return nan
+        return identity(combine, dtype)
 
     def reduce_chunk(self, anchor: Anchor, at: tuple[Index, ...], copy: int) -> None:
         e, inst = self.e, anchor.inst
@@ -413,7 +430,7 @@ class NestWriter:
     def without_rest(self, reduction: Reduction, values: list[Lane], cover: Lane) -> list[Lane]:
         """Values that change nothing in the lanes that stick out of a piece."""
         nothing = [
-            self.b.like(v, identity(name, d))
+            self.b.like(v, self.nothing(name, d))
             for v, name, d in zip(values, reduction.names, reduction.dtypes, strict=True)
         ]
         return [self.b.select(cover, v, n) for v, n in zip(values, nothing, strict=True)]
@@ -435,6 +452,8 @@ class NestWriter:
             xs = [shuffle_pair(self.e, x, y, even) for x, y in pairs]
             ys = [shuffle_pair(self.e, x, y, odd) for x, y in pairs]
         if not reduction.is_extreme:
+            if reduction.combine in OPPOSITE and has_range(self.b, xs[0].dtype):
+                return [extreme_number(self.b, reduction.combine, xs[0], ys[0])]
             return self.combine(reduction.inst, xs, ys)
         out = []
         for name, x, y in zip(reduction.names, xs, ys, strict=True):

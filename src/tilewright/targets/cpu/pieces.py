@@ -11,10 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tilewright.codegen.lanes import Lanes
 from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Value
 from tilewright.targets.cpu.forms import Form, Index, Steps, Uniform
+from tilewright.targets.cpu.loops import Carried, Loop
 
 if TYPE_CHECKING:
     from tilewright.targets.cpu.evaluate import Evaluator
@@ -24,11 +26,69 @@ QUOTIENTS = frozenset({"idiv", "irem"})
 PIECEWISE = frozenset({"store", "atomic", "reduce", "keep", "hold", "assign"})
 
 
+Site = tuple[Value, tuple[Index, ...]]  # what is divided, and where in the row
+
+
+@dataclass(slots=True)
+class Digit:
+    """Quotient and remainder at the start of each piece, counted on instead of divided anew."""
+
+    base: Lane  # what is divided, at the start of the row
+    stride: int
+    n: Lane
+    usual: Lane  # whether counting is right: negative numbers round the other way
+    quotient: Carried
+    rest: Carried
+    here: tuple[Lane, Lane] | None = None
+
+    def at_piece(self, e: Evaluator) -> tuple[Lane, Lane]:
+        """Quotient and remainder in this piece."""
+        if self.here is None:
+            w, b = e.w, e.b
+            divide, go = w.new_label("divide"), w.new_label("go")
+            before = w.here
+            w.write(f"br i1 {self.usual.text}, label %{go}, label %{divide}")
+            w.label(divide)
+            x = b.add(self.base, b.mul(b.cast(e.row.start, self.n.dtype), self.step(b)))
+            parts = divided(b, x, self.n)
+            after = w.here
+            w.write(f"br label %{go}")
+            w.label(go)
+            self.here = tuple(
+                b.value(f"phi {y.type} [{y.text}, %{after}], [{c.phi.text}, %{before}]", y.dtype, 1)
+                for y, c in zip(parts, (self.quotient, self.rest), strict=True)
+            )
+        return self.here
+
+    def step(self, b: Lanes) -> Lane:
+        return b.const(self.stride, self.n.dtype)
+
+    def count_on(self, e: Evaluator, count: Lane) -> None:
+        """Go to the next piece."""
+        b = e.b
+        quotient, rest = self.at_piece(e)
+        rest = b.add(rest, b.mul(b.cast(count, rest.dtype), self.step(b)))
+        is_next = b.ge(rest, self.n)
+        self.quotient.next = b.add(quotient, b.cast(is_next, quotient.dtype))
+        self.rest.next = b.select(is_next, b.sub(rest, self.n), rest)
+
+
+def divided(b: Lanes, x: Lane, n: Lane) -> tuple[Lane, Lane]:
+    quotient = b.idiv(x, n)
+    return quotient, b.sub(x, b.mul(quotient, n))
+
+
+def is_usual(b: Lanes, x: Lane, n: Lane, stride: int) -> Lane:
+    """Whether a progression from x on goes up through the multiples of n, one after the other."""
+    return b.bit_and(b.ge(n, b.like(n, stride)), b.ge(x, b.like(x, 0)))
+
+
 @dataclass(slots=True)
 class Cuts:
     """The quotients and remainders of a row, and how far they stay simple."""
 
-    sites: list[tuple[Value, tuple[Index, ...]]] = field(default_factory=list)
+    digits: dict[Value, Digit] = field(default_factory=dict)
+    sites: list[Site] = field(default_factory=list)
     reach: list[Lane] = field(default_factory=list)  # elements until each one changes
     known: dict[tuple[str, str], tuple[Lane, Lane]] = field(default_factory=dict)
 
@@ -43,29 +103,27 @@ class Cuts:
         if n is not None and n < e.row.width * x.stride:
             return None  # pieces shorter than a chunk cost more than a division of its lanes
         self.sites.append((inst.result, index))
-        quotient, rest = self.parts(e, x, y.lane)
+        quotient, rest = self.parts(e, inst.result, x, y.lane)
         if inst.op.name == "idiv":
             return Uniform(quotient, e.w.at)
         return Steps(rest, x.stride, e.w.at)
 
-    def parts(self, e: Evaluator, x: Steps, n: Lane) -> tuple[Lane, Lane]:
+    def parts(self, e: Evaluator, value: Value, x: Steps, n: Lane) -> tuple[Lane, Lane]:
         """Quotient and remainder at the first element; notes how far the quotient reaches."""
-        key = x.base.text, n.text
+        digit = self.digits.get(value)
+        key = (x.base.text, n.text) if digit is None else ("", str(id(digit)))
         if key not in self.known:
             b = e.b
-            quotient = b.idiv(x.base, n)
-            rest = b.sub(x.base, b.mul(quotient, n))
-            left = b.sub(b.cast(n, t.int64), b.cast(rest, t.int64))
+            if digit is None:
+                found = divided(b, x.base, n)
+                usual = is_usual(b, x.base, n, x.stride)
+            else:
+                found, usual = digit.at_piece(e), digit.usual
+            left = b.cast(b.sub(n, found[1]), t.int64)
             if x.stride > 1:
                 left = b.idiv(b.add(left, e.const(x.stride - 1)), e.const(x.stride))
-            if x.dtype.is_signed or n.known is None:
-                # Negative numbers round the other way, and division by 0 knows no multiples.
-                usual = b.gt(b.cast(n, t.int64), e.const(0))
-                if x.dtype.is_signed:
-                    usual = b.bit_and(usual, b.ge(x.base, b.like(x.base, 0)))
-                left = b.select(usual, left, e.const(1))
-            self.reach.append(left)
-            self.known[key] = quotient, rest
+            self.reach.append(b.select(usual, left, e.const(1)))
+            self.known[key] = found
         return self.known[key]
 
     def end_at(self, e: Evaluator, limit: Lane, value: Value, index: tuple[Index, ...]) -> bool:
@@ -79,7 +137,7 @@ class Cuts:
 
 def find_sites(
     e: Evaluator, anchors: list[Anchor], axis: int, look: Callable[[], None]
-) -> list[tuple[Value, tuple[Index, ...]]]:
+) -> list[Site]:
     """What is divided along the row, in order; `look` evaluates the row, to no other effect."""
     if not all(in_pieces(e, a, axis) for a in anchors) or not divides(e, anchors):
         return []
@@ -122,12 +180,34 @@ def divides(e: Evaluator, anchors: list[Anchor]) -> bool:
     return False
 
 
-def begin_piece(e: Evaluator, sites: list[tuple[Value, tuple[Index, ...]]], left: Lane) -> Lane:
+def count_digits(e: Evaluator, sites: list[Site], loop: Loop) -> dict[Value, Digit]:
+    """What need not be divided in each piece of the loop: the row as a whole is a progression."""
+    b = e.b
+    made: dict[tuple, Digit] = {}
+    out: dict[Value, Digit] = {}
+    for value, index in sites:
+        if value.inst.op.name not in QUOTIENTS:
+            continue
+        x, n = (e.eval(v, tuple(e.whole_index(i) for i in index)) for v in value.inst.operands)
+        if not isinstance(x, Steps) or not isinstance(n, Uniform):
+            continue
+        key = (x.base.text, x.stride, n.lane.text)
+        if key not in made:
+            usual = is_usual(b, x.base, n.lane, x.stride)
+            parts = [loop.carry(p) for p in divided(b, x.base, n.lane)]
+            made[key] = Digit(x.base, x.stride, n.lane, usual, *parts)
+        out[value] = made[key]
+    return out
+
+
+def begin_piece(e: Evaluator, sites: list[Site], digits: dict[Value, Digit], left: Lane) -> Lane:
     """Evaluate what is divided at the start of a piece; gives how many elements it has."""
-    e.row.cuts = cuts = Cuts()
+    e.row.cuts = cuts = Cuts(digits)
     for value, index in sites:
         e.eval(value, tuple(e.whole_index(i) for i in index))
     e.row.cuts = None
     for reach in cuts.reach:
         left = e.b.minimum(left, reach)
+    for digit in {id(d): d for d in digits.values()}.values():
+        digit.count_on(e, left)
     return left

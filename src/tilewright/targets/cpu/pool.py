@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import string
 
+from tilewright.targets.cpu.alone import ENTER, LEAVE, POOL_ALONE_IR
 from tilewright.targets.cpu.stop import STOP_IR
 from tilewright.targets.cpu.waits import NUMBERS, POOL_WAITS_IR
 
-KERNEL_EXPORTS = ("tw_poll", "tw_wait", "tw_go_on")  # what kernels call
+KERNEL_EXPORTS = ("tw_poll", "tw_wait", "tw_go_on", ENTER, LEAVE)  # what kernels call
 EXPORTS = ("tw_parallel", "tw_raise", "tw_reset", *KERNEL_EXPORTS)
 
 # The number of Linux's futex system call, and a pause as declared and as called.
@@ -382,6 +383,7 @@ define void @tw_reset(i64 %main) nounwind {
   store i64 0, ptr @tw_seats, align 8
   store i32 0, ptr @tw_busy, align 4
   store i32 0, ptr @tw_helping, align 4
+  store i64 0, ptr @tw_together, align 8
   ret void
 }
 """
@@ -390,6 +392,6 @@ define void @tw_reset(i64 %main) nounwind {
 def pool_ir(arch: str) -> str:
     """The pool for Linux on `arch`, one of `FUTEX_CALL`; any processor of that kind can run it."""
     declared, pause = _PAUSES[arch]
-    return STOP_IR + string.Template(_POOL + POOL_WAITS_IR).substitute(
+    return STOP_IR + string.Template(_POOL + POOL_ALONE_IR + POOL_WAITS_IR).substitute(
         NUMBERS, futex=FUTEX_CALL[arch], pause=pause, pause_declared=declared
     )

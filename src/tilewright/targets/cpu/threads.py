@@ -17,6 +17,7 @@ from typing import NoReturn
 
 from tilewright import config
 from tilewright.codegen import llvm
+from tilewright.targets.cpu.alone import PYTHON_ALONE_IR
 from tilewright.targets.cpu.pool import EXPORTS, FUTEX_CALL, KERNEL_EXPORTS, pool_ir
 from tilewright.targets.cpu.stop import POLL_IR
 from tilewright.targets.cpu.waits import MOST_TOGETHER, NUMBERS, PYTHON_WAITS_IR
@@ -118,7 +119,7 @@ def is_native() -> bool:
 
 def python_pool_ir() -> str:
     """What kernels call where Python's threads are the pool."""
-    return POLL_IR + string.Template(PYTHON_WAITS_IR).substitute(NUMBERS)
+    return POLL_IR + PYTHON_ALONE_IR + string.Template(PYTHON_WAITS_IR).substitute(NUMBERS)
 
 
 def compile_pool() -> bytes:

@@ -1,0 +1,71 @@
+"""Reductions along a dimension that is not the one of the vector lanes."""
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+import tilewright.language as tl
+
+
+@tw.jit
+def down_kernel(x_ptr, sum_ptr, most_ptr, rows, cols, ROWS: tl.constexpr, COLS: tl.constexpr):
+    row, col = tl.arange(0, ROWS), tl.arange(0, COLS)
+    inside = (row[:, None] < rows) & (col[None, :] < cols)
+    x = tl.load(x_ptr + row[:, None] * cols + col[None, :], mask=inside, other=-1.0)
+    tl.store(sum_ptr + col, tl.sum(x, axis=0))
+    tl.store(most_ptr + col, tl.max(x * 2, axis=0))
+
+
+@tw.jit
+def where_kernel(x_ptr, value_ptr, index_ptr, cols, ROWS: tl.constexpr, COLS: tl.constexpr):
+    row, col = tl.arange(0, ROWS), tl.arange(0, COLS)
+    x = tl.load(x_ptr + row[:, None] * cols + col[None, :], mask=col[None, :] < cols, other=0.0)
+    value, index = tl.max(x, axis=0, return_indices=True)
+    tl.store(value_ptr + col, value)
+    tl.store(index_ptr + col, index)
+
+
+@tw.jit
+def middle_kernel(x_ptr, out_ptr, A: tl.constexpr, B: tl.constexpr, C: tl.constexpr):
+    a, b, c = tl.arange(0, A), tl.arange(0, B), tl.arange(0, C)
+    at = (a[:, None, None] * B + b[None, :, None]) * C + c[None, None, :]
+    out = tl.sum(tl.load(x_ptr + at), axis=1)
+    tl.store(out_ptr + a[:, None] * C + c[None, :], out)
+
+
+SHAPES = [(1, 1), (4, 16), (8, 128), (8, 100), (5, 40), (16, 256), (3, 250)]
+
+
+def inputs(rows, cols, dtype=np.float32):
+    return np.random.default_rng(cols).integers(-50, 50, (rows, cols)).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
+@pytest.mark.parametrize(("rows", "cols"), SHAPES)
+def test_sums_and_extremes(rows, cols, dtype):
+    x = inputs(rows, cols, dtype)
+    height, width = tw.next_power_of_2(rows), tw.next_power_of_2(cols)
+    total, most = np.zeros(width, dtype), np.zeros(width, dtype)
+    down_kernel[(1,)](x, total, most, rows, cols, ROWS=height, COLS=width)
+    tile = np.full((height, width), -1, dtype)
+    tile[:rows, :cols] = x
+    np.testing.assert_array_equal(total, tile.sum(0))
+    np.testing.assert_array_equal(most, tile.max(0) * 2)
+
+
+@pytest.mark.parametrize("cols", [1, 16, 50, 64, 128])
+def test_the_first_of_the_largest(cols):
+    x = inputs(8, cols) // 20
+    width = tw.next_power_of_2(cols)
+    value, index = np.zeros(width, np.float32), np.zeros(width, np.int32)
+    where_kernel[(1,)](x, value, index, cols, ROWS=8, COLS=width)
+    np.testing.assert_array_equal(value[:cols], x.max(0))
+    np.testing.assert_array_equal(index[:cols], x.argmax(0))
+
+
+@pytest.mark.parametrize("shape", [(2, 8, 16), (4, 4, 64), (2, 2, 2), (1, 16, 32)])
+def test_the_dimension_in_the_middle(shape):
+    x = inputs(shape[0], shape[1] * shape[2])
+    out = np.zeros((shape[0], shape[2]), np.float32)
+    middle_kernel[(1,)](x, out, *shape)
+    np.testing.assert_array_equal(out, x.reshape(shape).sum(1))
