@@ -13,7 +13,6 @@ from tilewright.ir.types import DType, pointer_to
 from tilewright.targets.cpu.routine import Function, Routine
 
 CACHE_LINE = 64
-UNROLL = 4  # 16 costs a seventh of the speed
 EXTENTS = ("rows", "columns", "depth")  # of what there is of a tile
 NARROW_ROWS = 8  # of one vector each: enough accumulators to hide the latency
 
@@ -342,7 +341,7 @@ class _Kernel:
         x = r.b.const(bias, operand, block.lanes * self.product.k_group)
         zero = r.b.const(0, self.c.dtype.element_ty, block.lanes)
 
-        def group(panel: Lane, k: tuple[Lane, int], acc: Sequence[Lane]) -> list[Lane]:
+        def group(panel: Lane, k: Lane, acc: Sequence[Lane]) -> list[Lane]:
             pairs = zip(acc, self._vectors(block, panel), strict=True)
             return [self.product.emit(r.b, c, x, y) for c, y in pairs]
 
@@ -358,8 +357,8 @@ class _Kernel:
         c = [r.at(row, v * block.lanes) for row in c for v in range(block.vectors)]
         a = [r.at(self.a, b.mul(number, self.lda)) for number in numbers]
 
-        def group(panel: Lane, k: tuple[Lane, int], acc: Sequence[Lane]) -> list[Lane]:
-            return self._step(block, [r.at(row, *k) for row in a], panel, acc)
+        def group(panel: Lane, k: Lane, acc: Sequence[Lane]) -> list[Lane]:
+            return self._step(block, [r.at(row, k) for row in a], panel, acc)
 
         sums = [r.load(ptr, block.lanes) for ptr in c]
         for v, extra in enumerate(excess):
@@ -373,22 +372,14 @@ class _Kernel:
     ) -> Sequence[Lane]:
         """`sums` after each group of k: `take(rows of the panel, k, sums)`."""
         r, group = self.r, self.product.k_group
-        step = min(self.k, UNROLL * group)
 
-        def steps(size: int) -> Callable[..., list[Lane]]:
-            def body(k: Lane, *acc: Lane) -> list[Lane]:
-                ahead = r.at(panel, r.times(k, self.block.width))
-                for u in range(0, size, group):
-                    acc = take(r.at(ahead, u * self.block.width), (k, u), acc)
-                return acc
+        def body(k: Lane, *acc: Lane) -> list[Lane]:
+            return take(r.at(panel, r.times(k, self.block.width)), k, acc)
 
-            return body
-
-        if not self.live.depth:
-            return r.loop(self.k, step, steps(step), sums)
-        most = r.b.bit_and(self.depth, r.index(-step))
-        sums = r.count(r.index(0), most, step, steps(step), sums)
-        return r.count(most, self.depth, group, steps(group), sums) if step > group else sums
+        # Unrolling this loop buys nothing, and costs a third of a kernel's compile time.
+        if self.live.depth:
+            return r.count(r.index(0), self.depth, group, body, sums)
+        return r.loop(self.k, group, body, sums)
 
     def _vectors(self, block: Block, panel: Lane) -> list[Lane]:
         """A group of rows of B."""

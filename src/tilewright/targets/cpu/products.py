@@ -8,7 +8,7 @@ from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst
 from tilewright.targets.cpu.evaluate import Evaluator
-from tilewright.targets.cpu.extents import extent_of
+from tilewright.targets.cpu.extents import Extent, extent_of
 from tilewright.targets.cpu.forms import Form, Index, Uniform
 from tilewright.targets.cpu.gemm import Gemm, Live, gemm_function
 
@@ -44,8 +44,10 @@ class Packed:
     """Where the packed operands of a product lie, and how elements get there."""
 
     def __init__(self, x: Lowering, inst: Inst):
-        self.rows, self.columns, self.depth = extents_of(x, inst)
-        extents = (self.rows, self.columns, self.depth)
+        rows, columns, depth = x.extents.of(inst)
+        self.found = (rows, depth), (depth, columns)  # by side
+        extents = extents_of(x, inst, (rows, columns, depth))
+        self.rows, self.columns, self.depth = extents
         self.gemm = microkernel(x, inst, Live(*(n.lane.known is None for n in extents)))
         self.batch = inst.operands[0].type.shape[:-2]
         count = self.batch[0] if self.batch else 1
@@ -140,10 +142,9 @@ class Packed:
             e.write_memory(address, e.b.extract(lane, i))
 
 
-def extents_of(x: Lowering, inst: Inst) -> list[Uniform]:
+def extents_of(x: Lowering, inst: Inst, found: tuple[Extent, Extent, Extent]) -> list[Uniform]:
     """How many rows, columns and steps of a product are needed."""
     sizes = [*inst.result.type.shape[-2:], inst.operands[0].type.shape[-1]]
-    found = x.extents.of(inst)
     return [extent_of(x.e, extent, n) for extent, n in zip(found, sizes, strict=True)]
 
 
