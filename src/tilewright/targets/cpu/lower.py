@@ -120,10 +120,12 @@ class Lowering:
         for number, item in enumerate(scheduler.items):
             lives.begin(number)
             if isinstance(item, Nest):
+                item.anchors = [a for a in item.anchors if not self.is_in_place(a)]
                 for anchor in item.anchors:
                     if anchor.kind == "pack":
                         products.packing(self, anchor)
-                self.nest(item, self.complete(scheduler, item.anchors))
+                if item.anchors:
+                    self.nest(item, self.complete(scheduler, item.anchors))
             else:
                 self.complete(scheduler, [item], everything=True)
                 self.solo(item)
@@ -193,6 +195,10 @@ class Lowering:
             work = work_of(insts)
             if work:
                 counters.add(FLOPS_WORD, self.e.const(work))
+
+    def is_in_place(self, anchor: Anchor) -> bool:
+        """Whether something would be assigned to itself: the sums that a product goes on with."""
+        return anchor.kind == "assign" and self.same_buffer(anchor.target, anchor.value)
 
     def same_buffer(self, target: Value, value: Value) -> bool:
         buffers = self.e.buffers
