@@ -123,7 +123,7 @@ class Lowering:
                 item.anchors = [a for a in item.anchors if not self.is_in_place(a)]
                 for anchor in item.anchors:
                     if anchor.kind == "pack":
-                        products.packing(self, anchor)
+                        products.packing(self, anchor, item.axis)
                 if item.anchors:
                     self.nest(item, self.complete(scheduler, item.anchors))
             else:
@@ -209,7 +209,7 @@ class Lowering:
         inst = anchor.inst
         name = inst.op.name
         if anchor.kind == "pack":
-            sources.write_pack(self, anchor, products.packing(self, anchor))
+            sources.write_pack(self, anchor, products.packing(self, anchor, anchor.nest.axis))
         elif anchor.kind == "whole":
             wholes.RULES[name](self, inst)
         elif anchor.kind == "dot":

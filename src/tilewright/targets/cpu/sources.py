@@ -196,6 +196,8 @@ def write_pack(x: Lowering, anchor: Anchor, place: Packed) -> None:
     fast = w.close()
     w.open(general)
     x.nests.write(anchor.nest)
+    place.finish(x, anchor.side)
+    place.stages[anchor.side] = None
     w.write(f"br label %{join}")
     slow = w.close()
     for scope in (fast, slow):
