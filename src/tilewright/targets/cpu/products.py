@@ -17,10 +17,12 @@ from tilewright.targets.cpu.gemm_pack import (
     pack_rows_function,
     pack_transposed_function,
 )
+from tilewright.targets.cpu.gemm_row import row_function
 
 if TYPE_CHECKING:
     from tilewright.targets.cpu.lower import Lowering
     from tilewright.targets.cpu.schedule import Anchor
+    from tilewright.targets.cpu.sources import OneRow
 
 
 def microkernel(x: Lowering, inst: Inst, live: Live) -> Gemm:
@@ -68,6 +70,9 @@ class Packed:
         )
         self.guessed = [False, False]
         self.stages: list[Stage | None] = [None, None]
+        self.row: OneRow | None = None
+        rows = self.rows
+        self.is_one_row = x.e.at(rows.depth, lambda: x.e.b.eq(rows.lane, x.e.const(1)))
 
     def side(self, number: int) -> tuple[Uniform, Uniform]:
         """How much of an operand is needed, rows and columns."""
@@ -220,6 +225,7 @@ def write_dot(x: Lowering, inst: Inst) -> None:
     group, depth = g.panel.k_group, place.depth.lane
     if depth.known is None and group > 1:  # an operand with a part of a group has zeros there
         depth = x.e.b.bit_and(x.e.b.add(depth, x.e.const(group - 1)), x.e.const(-group))
+    join = write_row(x, place, out.name) if place.row is not None else None
     for i in range(count):
         a = part(x, place.a_now, i * place.a_bytes)
         b = part(x, place.b, i * place.b_bytes)
@@ -229,6 +235,28 @@ def write_dot(x: Lowering, inst: Inst) -> None:
             f"{ahead[0]}, {ahead[1]}, {place.rows.lane.typed}, {place.columns.lane.typed}, "
             f"{depth.typed})"
         )
+    if join is not None:
+        w.write(f"br label %{join}")
+        w.label(join)
+
+
+def write_row(x: Lowering, place: Packed, out: str) -> str:
+    """The product if it is of one row; gives the label after it, in the block of any other."""
+    w, row = x.e.w, place.row
+    routine = row_function(place.gemm, row.base.dtype.element_ty, x.machine)
+    for text in (*routine.needs, routine.definition):
+        w.declare(text)
+    one, many, join = (w.new_label(stem) for stem in ("one", "many", "join"))
+    w.write(f"br i1 {row.here.text}, label %{one}, label %{many}")
+    w.label(one)
+    ahead = x.e.b.value(f"load ptr, ptr {place.nexts[1]}", t.pointer_to(t.int8), 1)
+    w.write(
+        f"call void @{routine.name}(ptr {place.a_now}, ptr {row.base.text}, {row.lead.typed}, "
+        f"ptr {out}, ptr {ahead.text}, {place.columns.lane.typed}, {place.depth.lane.typed})"
+    )
+    w.write(f"br label %{join}")
+    w.label(many)
+    return join
 
 
 def next_tile(x: Lowering, place: Packed, side: int) -> str:

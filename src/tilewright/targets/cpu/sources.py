@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
+from tilewright.codegen.lanes import llvm_type
 from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Value
@@ -35,6 +36,15 @@ class Needed:
 
     size: Uniform
     may_load_more: bool  # whether its load may be on for more than that
+
+
+@dataclass(frozen=True, slots=True)
+class OneRow:
+    """A right operand that was not packed, if `here` is true, because one row is multiplied."""
+
+    here: Lane
+    base: Lane
+    lead: Lane
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,13 +217,21 @@ def write_pack(x: Lowering, anchor: Anchor, place: Packed) -> None:
         w.label(label)
         w.take(scope)
     w.label(join)
+
+    def meet(x: str, y: str, dtype: t.DType) -> Lane:
+        return e.b.value(
+            f"phi {llvm_type(dtype)} [{x}, %{fast.label}], [{y}, %{slow.label}]", dtype, 1
+        )
+
     if anchor.side == 0:
-        g = place.gemm
-        name, lead = w.fresh(), w.fresh()
-        edges = f"%{fast.label}], [", f", %{slow.label}]"
-        w.write(f"{name} = phi ptr [{base.text}, {edges[0]}{place.a}{edges[1]}")
-        w.write(f"{lead} = phi i64 [{stride.text}, {edges[0]}{g.k}{edges[1]}")
-        place.a_now, place.lda = name, lead
+        place.a_now = meet(base.text, place.a, base.dtype).text
+        place.lda = meet(stride.text, str(place.gemm.k), t.int64).text
+    elif reads_row(x, anchor, place):
+        place.row = OneRow(
+            meet(place.is_one_row.text, "false", t.int1),
+            meet(base.text, "null", base.dtype),
+            meet(stride.text, "0", t.int64),
+        )
 
 
 def read_direct(x: Lowering, anchor: Anchor, place: Packed, corners: Corners) -> tuple[Lane, Lane]:
@@ -242,8 +260,24 @@ def read_direct(x: Lowering, anchor: Anchor, place: Packed, corners: Corners) ->
     for text in (*routine.needs, routine.definition):
         w.declare(text)
     part = f", {rows.lane.typed}, {columns.lane.typed}" if live else ""
-    w.write(f"call void @{routine.name}(ptr {target}, ptr {first.text}, i64 {lead.text}{part})")
-    return Lane(target, t.pointer_to(g.operand)), e.const(g.k)
+    call = f"call void @{routine.name}(ptr {target}, ptr {first.text}, i64 {lead.text}{part})"
+    if anchor.side == 0 or not reads_row(x, anchor, place):
+        w.write(call)
+        return Lane(target, t.pointer_to(g.operand)), e.const(g.k)
+    many, join = w.new_label("many"), w.new_label("join")
+    w.write(f"br i1 {place.is_one_row.text}, label %{join}, label %{many}")
+    w.label(many)
+    w.write(call)
+    w.write(f"br label %{join}")
+    w.label(join)
+    return first, lead
+
+
+def reads_row(x: Lowering, anchor: Anchor, place: Packed) -> bool:
+    """Whether a right operand may be read where it lies, if there is but one row on the left."""
+    g, dtype = place.gemm, anchor.source.pointer.type.dtype.element_ty
+    simple = g.panel.k_group == 1 and not is_flipped(x, anchor.source)
+    return simple and place.rows.lane.known is None and cheap_masks(dtype, x.machine)
 
 
 def along_rows(x: Lowering, source: Source) -> bool:
