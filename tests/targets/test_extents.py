@@ -71,12 +71,13 @@ def compare(shape, block, dtype=np.float32, how=MASK, turned=(False, False), fea
     a, b = random((m, k), dtype, 1), random((k, n), dtype, 2)
     a, b = (guarded(np.ascontiguousarray(x.T)).T if t else x for x, t in zip((a, b), turned))
     a0, a1, b0, b1 = (s // x.itemsize for x in (a, b) for s in x.strides)
-    is_integer = dtype == np.int8
-    out = np.zeros((m, n), np.int32 if is_integer else np.float32)
+    kinds = {np.int8: (np.int32, tl.int32), np.float64: (np.float64, tl.float64)}
+    kind, acc = kinds.get(dtype, (np.float32, tl.float32))
+    out = np.zeros((m, n), kind)
     grid = (-(-m // bm), -(-n // bn))
     got = both(
         matmul, grid, out, a, b, out, m, n, k, a0, a1, b0, b1, features=features,
-        HOW=how, M=bm, N=bn, K=bk, ACC=tl.int32 if is_integer else tl.float32,
+        HOW=how, M=bm, N=bn, K=bk, ACC=acc,
     )  # fmt: skip
     want = a.astype(np.float64) @ b.astype(np.float64)
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
@@ -94,6 +95,12 @@ def test_forms_of_edges(how, turned, dtype):
 def test_shapes(shape, block):
     compare(shape, block)
     compare(shape, block, how=WRAP)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.float64, ml_dtypes.bfloat16, np.int8])
+def test_one_row(dtype):
+    compare((1, 133, 37), (16, 64, 16), dtype)
+    compare((17, 20, 37), (16, 32, 16), dtype, how=WRAP)
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -53,6 +53,8 @@ def share_buffers(
     for param, result, value in zip(params, inst.results, carried, strict=True):
         if not param.type.shape:
             continue
+        if is_taken_over(x, inst, param, value):
+            x.e.buffers[param] = x.e.buffers[value]
         buffer = x.buffer(param)
         x.e.buffers[result] = buffer
         starts.append((param, value))
@@ -60,6 +62,17 @@ def share_buffers(
     for k, param in enumerate(params):
         if param.type.shape and body.terminator is not None:
             share_in_place(x, param, body.terminator.operands[k], body)
+
+
+def is_taken_over(x: Lowering, inst: Inst, param: Value, value: Value) -> bool:
+    """Whether a loop may go on in the buffer of what it starts with: it is the only reader."""
+    buffer = x.e.buffers.get(value)
+    return (
+        buffer is not None
+        and buffer.type == param.type
+        and x.plan.users[value] == [inst]
+        and x.plan.home[value] is x.plan.home[inst.results[0]]
+    )
 
 
 def share_in_place(x: Lowering, param: Value, value: Value, body: Block) -> None:

@@ -271,6 +271,14 @@ def varying(value: Value) -> set[int]:
     return everywhere
 
 
+def is_separable(mask: Value) -> bool:
+    """Whether a mask is made of masks along one dimension each, all of which must be on."""
+    inst = mask.inst
+    if inst is not None and inst.op.name in ("bit_and", "permute", "broadcast", "reshape"):
+        return all(map(is_separable, inst.operands))
+    return len(varying(mask)) <= 1
+
+
 def leaves(value: Value) -> set[Value]:
     """The scalars that a tile of index arithmetic is made of, down to what does not compute."""
     out: set[Value] = set()

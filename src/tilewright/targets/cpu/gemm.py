@@ -10,10 +10,9 @@ from tilewright.codegen.llvm import Machine
 from tilewright.errors import InternalError
 from tilewright.ir import types as ty
 from tilewright.ir.types import DType, pointer_to
+from tilewright.targets.cpu.gemm_prefetch import Prefetch
 from tilewright.targets.cpu.routine import Function, Routine
 
-CACHE_LINE = 64
-UNROLL = 4  # 16 costs a seventh of the speed
 EXTENTS = ("rows", "columns", "depth")  # of what there is of a tile
 NARROW_ROWS = 8  # of one vector each: enough accumulators to hide the latency
 
@@ -126,7 +125,7 @@ def gemm_function(
     narrow = Block(min(m, NARROW_ROWS), 1, lanes)
     kernel = _Kernel(r, (m, n, k), product, (block, narrow), acc, a_direct, live)
     source_b = (n, k) if b_transposed else (k, n)
-    kernel.write(_Prefetch(r, "a", (m, k), operand), _Prefetch(r, "b", source_b, operand))
+    kernel.write(Prefetch(r, "a", (m, k), operand), Prefetch(r, "b", source_b, operand))
     marks = "_direct" * a_direct + "_bt" * b_transposed + live.mark
     name = f"tw_gemm_{m}x{n}x{k}_{operand.short}_{product.operand.short}_{acc.short}{marks}"
     made = r.finish(name, kernel.parameters)
@@ -156,6 +155,11 @@ def _product(
 
 def _has_fma(machine: Machine) -> bool:
     return machine.arch != "x86_64" or machine.has("fma") or machine.has("avx512f")
+
+
+def product_of(gemm: Gemm, lanes: int, machine: Machine) -> Product:
+    """How a function takes up single rows of B."""
+    return _product(1, lanes, gemm.operand, gemm.acc, machine, native_bf16=False)
 
 
 def _has_byte_products(machine: Machine) -> bool:
@@ -198,46 +202,6 @@ def _block(m: int, n: int, lanes: int, machine: Machine) -> Block:
     return Block(min(m, rows[vectors]), vectors, lanes)
 
 
-class _Prefetch:
-    """Spreads the cache lines of a row-major tile over the blocks of the computation."""
-
-    def __init__(self, r: Routine, operand: str, shape: tuple[int, int], dtype: DType):
-        self.r = r
-        self.ptr = Lane(f"%next_{operand}", pointer_to(dtype))
-        self.stride = Lane(f"%next_ld{operand}", ty.int64)
-        self.line = min(shape[1], CACHE_LINE // dtype.bytes)
-        self.lines_of_row = shape[1] // self.line
-        self.lines = shape[0] * self.lines_of_row
-
-    def write(self, block: Lane, blocks: int) -> None:
-        """Prefetch the share of one of the blocks."""
-        r, b = self.r, self.r.b
-        share = 1 << (-(-self.lines // blocks) - 1).bit_length()
-        wanted = b.ne(self.ptr, b.const(0, self.ptr.dtype))
-        if share * blocks > self.lines:
-            wanted = b.bit_and(wanted, b.lt(block, r.index(self.lines // share)))
-        step = min(share, 16)
-        piece = min(step, self.lines_of_row)
-
-        def pieces(i: Lane) -> None:
-            first = b.add(r.times(block, share), i)
-            for u in range(0, step, piece):
-                self._piece(b.add(first, r.index(u)), piece)
-
-        r.when(wanted, lambda: r.loop(share, step, pieces))
-
-    def _piece(self, number: Lane, lines: int) -> None:
-        """Prefetch some lines of one row, from line `number` of the tile on."""
-        r, b = self.r, self.r.b
-        row = b.shr(number, r.index(self.lines_of_row.bit_length() - 1))
-        column = b.bit_and(number, r.index(self.lines_of_row - 1))
-        start = r.at(self.ptr, b.mul(row, self.stride), r.times(column, self.line))
-        b.require("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-        for i in range(lines):
-            ptr = r.at(start, i * self.line).text
-            r.write(f"call void @llvm.prefetch.p0(ptr {ptr}, i32 0, i32 3, i32 1)")
-
-
 class _Kernel:
     """The loops over panels, blocks of rows, and k."""
 
@@ -269,7 +233,7 @@ class _Kernel:
         names |= dict.fromkeys(EXTENTS, i64)
         return [Lane(f"%{name}", dtype) for name, dtype in names.items()]
 
-    def write(self, *prefetches: _Prefetch) -> None:
+    def write(self, *prefetches: Prefetch) -> None:
         r, block = self.r, self.block
         panels, blocks = self.n // block.width, -(-self.m // block.rows)
 
@@ -342,7 +306,7 @@ class _Kernel:
         x = r.b.const(bias, operand, block.lanes * self.product.k_group)
         zero = r.b.const(0, self.c.dtype.element_ty, block.lanes)
 
-        def group(panel: Lane, k: tuple[Lane, int], acc: Sequence[Lane]) -> list[Lane]:
+        def group(panel: Lane, k: Lane, acc: Sequence[Lane]) -> list[Lane]:
             pairs = zip(acc, self._vectors(block, panel), strict=True)
             return [self.product.emit(r.b, c, x, y) for c, y in pairs]
 
@@ -358,8 +322,8 @@ class _Kernel:
         c = [r.at(row, v * block.lanes) for row in c for v in range(block.vectors)]
         a = [r.at(self.a, b.mul(number, self.lda)) for number in numbers]
 
-        def group(panel: Lane, k: tuple[Lane, int], acc: Sequence[Lane]) -> list[Lane]:
-            return self._step(block, [r.at(row, *k) for row in a], panel, acc)
+        def group(panel: Lane, k: Lane, acc: Sequence[Lane]) -> list[Lane]:
+            return self._step(block, [r.at(row, k) for row in a], panel, acc)
 
         sums = [r.load(ptr, block.lanes) for ptr in c]
         for v, extra in enumerate(excess):
@@ -373,22 +337,14 @@ class _Kernel:
     ) -> Sequence[Lane]:
         """`sums` after each group of k: `take(rows of the panel, k, sums)`."""
         r, group = self.r, self.product.k_group
-        step = min(self.k, UNROLL * group)
 
-        def steps(size: int) -> Callable[..., list[Lane]]:
-            def body(k: Lane, *acc: Lane) -> list[Lane]:
-                ahead = r.at(panel, r.times(k, self.block.width))
-                for u in range(0, size, group):
-                    acc = take(r.at(ahead, u * self.block.width), (k, u), acc)
-                return acc
+        def body(k: Lane, *acc: Lane) -> list[Lane]:
+            return take(r.at(panel, r.times(k, self.block.width)), k, acc)
 
-            return body
-
-        if not self.live.depth:
-            return r.loop(self.k, step, steps(step), sums)
-        most = r.b.bit_and(self.depth, r.index(-step))
-        sums = r.count(r.index(0), most, step, steps(step), sums)
-        return r.count(most, self.depth, group, steps(group), sums) if step > group else sums
+        # Unrolling this loop buys nothing, and costs a third of a kernel's compile time.
+        if self.live.depth:
+            return r.count(r.index(0), self.depth, group, body, sums)
+        return r.loop(self.k, group, body, sums)
 
     def _vectors(self, block: Block, panel: Lane) -> list[Lane]:
         """A group of rows of B."""

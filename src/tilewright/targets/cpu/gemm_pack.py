@@ -30,7 +30,7 @@ def pack_rows_function(
     def piece(here: Lane, there: Lane, left: Lane | None = None) -> None:
         """Some columns of a group of rows."""
         rows = [r.at(here, r.times(_STRIDE, row) if row else 0) for row in range(group)]
-        parts = [_converted(r, _load(r, row, lanes, left), operand, panel) for row in rows]
+        parts = [_converted(r, load_part(r, row, lanes, left), operand, panel) for row in rows]
         for h, x in enumerate(_interleave(r, parts)):
             r.store(x, r.at(there, h * lanes), lanes * operand.bytes)
 
@@ -85,7 +85,7 @@ def pack_transposed_function(
             number = r.b.add(column, r.index(u)) if u else column
             number = r.b.minimum(number, last) if live and u else number
             ptr = r.at(start, r.b.mul(number, _STRIDE), i)
-            x = _load(r, ptr, side * group, r.b.sub(_DEPTH, i) if live else None)
+            x = load_part(r, ptr, side * group, r.b.sub(_DEPTH, i) if live else None)
             parts.append(_as_units(r, _converted(r, x, operand, panel), unit))
         for u, x in enumerate(_transpose(r, parts)):
             r.store(x, r.at(there, u * width * group), side * bits // 8)
@@ -123,7 +123,7 @@ def cheap_masks(dtype: DType, machine: Machine) -> bool:
     return machine.vector_bytes == 64 or (machine.vector_bytes == 32 and dtype.bytes >= 4)
 
 
-def _load(r: Routine, ptr: Lane, width: int, left: Lane | None) -> Lane:
+def load_part(r: Routine, ptr: Lane, width: int, left: Lane | None) -> Lane:
     """The first `left` of some elements, zeros for the rest; all of them if it is not told."""
     dtype = ptr.dtype.element_ty
     if left is None:

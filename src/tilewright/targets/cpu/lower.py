@@ -121,10 +121,12 @@ class Lowering:
         for number, item in enumerate(scheduler.items):
             lives.begin(number)
             if isinstance(item, Nest):
+                item.anchors = [a for a in item.anchors if not self.is_in_place(a)]
                 for anchor in item.anchors:
                     if anchor.kind == "pack":
-                        products.packing(self, anchor)
-                self.nest(item, self.complete(scheduler, item.anchors))
+                        products.packing(self, anchor, item.axis)
+                if item.anchors:
+                    self.nest(item, self.complete(scheduler, item.anchors))
             else:
                 self.complete(scheduler, [item], everything=True)
                 self.solo(item)
@@ -195,6 +197,10 @@ class Lowering:
             if work:
                 counters.add(FLOPS_WORD, self.e.const(work))
 
+    def is_in_place(self, anchor: Anchor) -> bool:
+        """Whether something would be assigned to itself: the sums that a product goes on with."""
+        return anchor.kind == "assign" and self.same_buffer(anchor.target, anchor.value)
+
     def same_buffer(self, target: Value, value: Value) -> bool:
         buffers = self.e.buffers
         return value in buffers and buffers[value] is buffers.get(target)
@@ -204,7 +210,7 @@ class Lowering:
         inst = anchor.inst
         name = inst.op.name
         if anchor.kind == "pack":
-            sources.write_pack(self, anchor, products.packing(self, anchor))
+            sources.write_pack(self, anchor, products.packing(self, anchor, anchor.nest.axis))
         elif anchor.kind == "whole":
             wholes.RULES[name](self, inst)
         elif anchor.kind == "dot":

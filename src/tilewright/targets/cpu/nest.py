@@ -210,7 +210,7 @@ class NestWriter:
         limits = e.row.limits
         block = width * unroll
         end = self.clip.end if self.clip is not None else e.const(length)
-        if not limits and self.clip is None:
+        if self.nest.rare or (not limits and self.clip is None):
             self.chunk_loop(index, e.const(0), end, width, unroll)
             return
         bound = e.const(length)

@@ -72,6 +72,11 @@ def is_reshuffle(inst: Inst) -> bool:
     return before != [n for n in inst.result.type.shape if n != 1]
 
 
+def is_repeat(inst: Inst) -> bool:
+    """Whether an instruction gives its operand's elements again, in the same order."""
+    return inst.op.name in ("splat", "broadcast", "reshape") and not is_reshuffle(inst)
+
+
 def is_large(value: Value) -> bool:
     """Whether a tile is a matrix with sides worth turning."""
     return len(value.type.shape) == 2 and min(value.type.shape) >= 8
@@ -202,9 +207,24 @@ class Plan:
             return True
         if self.symbolic[value]:
             return False
+        if is_repeat(inst) and not any(u.op.name == "yield" for u in users):
+            return False  # its operand is kept, if need be
         if any(u.op.name == "yield" or self.segment[u] != self.segment[inst] for u in users):
             return not self.is_yield_only(value, users)
+        if self.is_read_elsewhere(inst, users):
+            return True
         return self.read_often(inst, value) or self.load_outlived(inst, value)
+
+    def is_read_elsewhere(self, inst: Inst, users: list[Inst]) -> bool:
+        """Whether what only repeats a value's elements is read in another segment."""
+        for user in users:
+            if is_repeat(user) and user.result not in self.kept:
+                readers = self.users.get(user.result, [])
+                if any(self.segment[u] != self.segment[inst] for u in readers):
+                    return True
+                if self.is_read_elsewhere(inst, readers):
+                    return True
+        return False
 
     def is_yield_only(self, value: Value, users: list[Inst]) -> bool:
         """A value that only ends its block is assigned where it goes, not kept first."""

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst
 from tilewright.targets.cpu.evaluate import Evaluator
-from tilewright.targets.cpu.extents import extent_of
+from tilewright.targets.cpu.extents import Extent, extent_of
 from tilewright.targets.cpu.forms import Form, Index, Uniform
 from tilewright.targets.cpu.gemm import Gemm, Live, gemm_function
+from tilewright.targets.cpu.gemm_pack import (
+    pack_a_function,
+    pack_rows_function,
+    pack_transposed_function,
+)
+from tilewright.targets.cpu.gemm_row import row_function
 
 if TYPE_CHECKING:
     from tilewright.targets.cpu.lower import Lowering
     from tilewright.targets.cpu.schedule import Anchor
+    from tilewright.targets.cpu.sources import OneRow
 
 
 def microkernel(x: Lowering, inst: Inst, live: Live) -> Gemm:
@@ -44,8 +52,10 @@ class Packed:
     """Where the packed operands of a product lie, and how elements get there."""
 
     def __init__(self, x: Lowering, inst: Inst):
-        self.rows, self.columns, self.depth = extents_of(x, inst)
-        extents = (self.rows, self.columns, self.depth)
+        rows, columns, depth = x.extents.of(inst)
+        self.found = (rows, depth), (depth, columns)  # by side
+        extents = extents_of(x, inst, (rows, columns, depth))
+        self.rows, self.columns, self.depth = extents
         self.gemm = microkernel(x, inst, Live(*(n.lane.known is None for n in extents)))
         self.batch = inst.operands[0].type.shape[:-2]
         count = self.batch[0] if self.batch else 1
@@ -59,29 +69,41 @@ class Packed:
             [x.new_scratch(8), x.new_scratch(8)] for _ in range(3)
         )
         self.guessed = [False, False]
+        self.stages: list[Stage | None] = [None, None]
+        self.row: OneRow | None = None
+        rows = self.rows
+        self.is_one_row = x.e.at(rows.depth, lambda: x.e.b.eq(rows.lane, x.e.const(1)))
 
     def side(self, number: int) -> tuple[Uniform, Uniform]:
         """How much of an operand is needed, rows and columns."""
         return (self.depth, self.columns) if number else (self.rows, self.depth)
 
+    def take(self, x: Lowering, anchor: Anchor, axis: int) -> None:
+        """Give a pack anchor its method, for lanes along `axis`."""
+        side, rank = anchor.side, len(anchor.shape)
+        as_it_is = self.gemm.panel.k_group == 1 if side else not self.gemm.bias
+        if axis == rank - 1 and as_it_is:
+            anchor.pack = self.pack_b if side else self.pack_a
+            return
+        count = self.batch[0] if self.batch else 1
+        size = self.b_bytes if side else self.a_bytes
+        stage = Stage(x.new_scratch(count * size), anchor.shape, turned=axis == rank - 2)
+        self.stages[side] = stage
+        anchor.pack = lambda e, at, form: self.write(
+            e, stage.name, *stage.place(e, at), self.lanes(e, form)
+        )
+
     def pack_a(self, e: Evaluator, at: tuple[Index, ...], form: Form) -> None:
         """One chunk of the left operand, row-major."""
         g = self.gemm
-        steps = (g.m * g.k, g.k, 1)[-len(at) :]
-        offset, step = e.const(0), 0
-        for i, stride in zip(at, steps, strict=True):
-            offset = plus(e, offset, times(e, i.base, stride))
-            step = stride if i.vector else step
-        lane = self.lanes(e, form)
-        if g.bias:
-            lane = e.b.add(lane, e.b.const(g.bias, g.operand, lane.width))
-        self.write(e, self.a, offset, lane, step)
+        rows = Stage(self.a, (*self.batch, g.m, g.k))
+        self.write(e, self.a, *rows.place(e, at), self.lanes(e, form))
 
     def lanes(self, e: Evaluator, form: Form) -> Lane:
         """A chunk in the dtype that is multiplied."""
         return e.b.splat(e.b.cast(e.lanes_of(form), self.gemm.operand), e.row.width)
 
-    def write(self, e: Evaluator, base: str, offset: Lane, lane: Lane, step: int) -> None:
+    def write(self, e: Evaluator, base: str, offset: Lane, step: int, lane: Lane) -> None:
         address = Lane(base, t.pointer_to(self.gemm.operand))
         if offset.known != 0:
             address = e.b.offset(address, offset)
@@ -90,7 +112,7 @@ class Packed:
     def pack_b(self, e: Evaluator, at: tuple[Index, ...], form: Form) -> None:
         """One chunk of the right operand, in panels of columns."""
         lane, width = self.lanes(e, form), self.gemm.panel.width
-        if not at[-1].vector or lane.width <= width:
+        if lane.width <= width:
             self.pack_columns(e, at, lane)
             return
         for i in range(0, lane.width, width):
@@ -98,52 +120,69 @@ class Packed:
             self.pack_columns(e, (*at[:-1], n), e.b.slice(lane, i, width))
 
     def pack_columns(self, e: Evaluator, at: tuple[Index, ...], lane: Lane) -> None:
-        """Elements of one panel of the right operand."""
-        g, b = self.gemm, e.b
-        width, group = g.panel.width, g.panel.k_group
-        k, n = at[-2], at[-1]
+        """Elements of one panel of the right operand, of one row."""
+        g, width, n = self.gemm, self.gemm.panel.width, at[-1].base
         matrix = self.b_bytes // g.operand.bytes
         batch = times(e, at[0].base, matrix) if len(at) == 3 else e.const(0)
-        panel = (
-            b.bit_and(n.base, e.const(-width))
-            if n.base.known is None
-            else e.const(n.base.known & -width)
-        )
-        column = (
-            b.bit_and(n.base, e.const(width - 1))
-            if n.base.known is None
-            else e.const(n.base.known & width - 1)
-        )
-        offset = plus(e, batch, times(e, panel, g.k))
-        offset = plus(e, offset, times(e, column, group))
-        if group == 1:
-            offset = plus(e, offset, times(e, k.base, width))
-            step = 1 if n.vector else width if k.vector else matrix
-            self.write(e, self.b, offset, lane, step)
+        offset = plus(e, batch, times(e, masked(e, n, -width), g.k))
+        offset = plus(e, offset, masked(e, n, width - 1))
+        offset = plus(e, offset, times(e, at[-2].base, width))
+        self.write(e, self.b, offset, 1, lane)
+
+    def finish(self, x: Lowering, side: int) -> None:
+        """Bring a staged operand into its layout."""
+        g, stage = self.gemm, self.stages[side]
+        if stage is None:
             return
-        if k.vector:
-            self.scatter_rows(e, offset, k, lane)
-            return
-        row = b.bit_and(k.base, e.const(-group))
-        rest = b.bit_and(k.base, e.const(group - 1))
-        offset = plus(e, plus(e, offset, times(e, row, width)), rest)
-        self.write(e, self.b, offset, lane, group if n.vector else matrix)
-
-    def scatter_rows(self, e: Evaluator, offset: Lane, k: Index, lane: Lane) -> None:
-        """Lanes along k where rows of a column stand in groups side by side."""
-        g = self.gemm
-        width, group = g.panel.width, g.panel.k_group
-        start = plus(e, offset, times(e, k.base, width))
-        for i in range(lane.width):
-            place = plus(e, start, e.const(i // group * group * width + i % group))
-            address = e.b.offset(Lane(self.b, t.pointer_to(g.operand)), place)
-            e.write_memory(address, e.b.extract(lane, i))
+        if side == 0:
+            routine = pack_a_function(
+                g.m, g.k, g.operand, g.operand, x.machine, transposed=stage.turned, bias=g.bias
+            )
+        else:
+            make = pack_transposed_function if stage.turned else pack_rows_function
+            routine = make(g.k, g.n, g.operand, g.operand, g.panel, x.machine)
+        for text in (*routine.needs, routine.definition):
+            x.e.w.declare(text)
+        target, size = (self.b, self.b_bytes) if side else (self.a, self.a_bytes)
+        for i in range(self.batch[0] if self.batch else 1):
+            out = part(x, target, i * size)
+            source = part(x, stage.name, i * stage.matrix * g.operand.bytes)
+            x.e.w.write(f"call void @{routine.name}(ptr {out}, ptr {source}, i64 {stage.lead})")
 
 
-def extents_of(x: Lowering, inst: Inst) -> list[Uniform]:
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Scratch memory with an operand, or its transpose, as rows of elements."""
+
+    name: str
+    shape: tuple[int, ...]
+    turned: bool = False
+
+    @property
+    def lead(self) -> int:
+        return self.shape[-2 if self.turned else -1]
+
+    @property
+    def matrix(self) -> int:
+        return self.shape[-2] * self.shape[-1]
+
+    def place(self, e: Evaluator, at: tuple[Index, ...]) -> tuple[Lane, int]:
+        """Where a chunk goes, and how far apart its lanes are."""
+        inner = (1, self.lead) if self.turned else (self.lead, 1)
+        offset, step = e.const(0), 0
+        for i, stride in zip(at, (self.matrix, *inner)[-len(at) :], strict=True):
+            offset = plus(e, offset, times(e, i.base, stride))
+            step = stride if i.vector else step
+        return offset, step
+
+
+def masked(e: Evaluator, x: Lane, mask: int) -> Lane:
+    return e.b.bit_and(x, e.const(mask)) if x.known is None else e.const(x.known & mask)
+
+
+def extents_of(x: Lowering, inst: Inst, found: tuple[Extent, Extent, Extent]) -> list[Uniform]:
     """How many rows, columns and steps of a product are needed."""
     sizes = [*inst.result.type.shape[-2:], inst.operands[0].type.shape[-1]]
-    found = x.extents.of(inst)
     return [extent_of(x.e, extent, n) for extent, n in zip(found, sizes, strict=True)]
 
 
@@ -161,13 +200,13 @@ def plus(e: Evaluator, x: Lane, y: Lane) -> Lane:
     return e.b.add(x, y)
 
 
-def packing(x: Lowering, anchor: Anchor) -> Packed:
+def packing(x: Lowering, anchor: Anchor, axis: int) -> Packed:
     """Give a pack anchor its method; both anchors of a product share one place."""
     inst = anchor.inst
     if inst not in x.packed:
         x.packed[inst] = Packed(x, inst)
     place = x.packed[inst]
-    anchor.pack = place.pack_a if anchor.side == 0 else place.pack_b
+    place.take(x, anchor, axis)
     return place
 
 
@@ -175,6 +214,8 @@ def write_dot(x: Lowering, inst: Inst) -> None:
     """The product of packed operands, added to the buffer of the result."""
     w, place = x.e.w, x.packed[inst]
     g = place.gemm
+    for side in range(2):
+        place.finish(x, side)
     for need in g.needs:
         w.declare(need)
     w.declare(g.definition)
@@ -184,6 +225,7 @@ def write_dot(x: Lowering, inst: Inst) -> None:
     group, depth = g.panel.k_group, place.depth.lane
     if depth.known is None and group > 1:  # an operand with a part of a group has zeros there
         depth = x.e.b.bit_and(x.e.b.add(depth, x.e.const(group - 1)), x.e.const(-group))
+    join = write_row(x, place, out.name) if place.row is not None else None
     for i in range(count):
         a = part(x, place.a_now, i * place.a_bytes)
         b = part(x, place.b, i * place.b_bytes)
@@ -193,6 +235,28 @@ def write_dot(x: Lowering, inst: Inst) -> None:
             f"{ahead[0]}, {ahead[1]}, {place.rows.lane.typed}, {place.columns.lane.typed}, "
             f"{depth.typed})"
         )
+    if join is not None:
+        w.write(f"br label %{join}")
+        w.label(join)
+
+
+def write_row(x: Lowering, place: Packed, out: str) -> str:
+    """The product if it is of one row; gives the label after it, in the block of any other."""
+    w, row = x.e.w, place.row
+    routine = row_function(place.gemm, row.base.dtype.element_ty, x.machine)
+    for text in (*routine.needs, routine.definition):
+        w.declare(text)
+    one, many, join = (w.new_label(stem) for stem in ("one", "many", "join"))
+    w.write(f"br i1 {row.here.text}, label %{one}, label %{many}")
+    w.label(one)
+    ahead = x.e.b.value(f"load ptr, ptr {place.nexts[1]}", t.pointer_to(t.int8), 1)
+    w.write(
+        f"call void @{routine.name}(ptr {place.a_now}, ptr {row.base.text}, {row.lead.typed}, "
+        f"ptr {out}, ptr {ahead.text}, {place.columns.lane.typed}, {place.depth.lane.typed})"
+    )
+    w.write(f"br label %{join}")
+    w.label(many)
+    return join
 
 
 def next_tile(x: Lowering, place: Packed, side: int) -> str:

@@ -54,6 +54,7 @@ class Nest:
     shape: tuple[int, ...]
     axis: int
     anchors: list[Anchor] = field(default_factory=list)
+    rare: bool = False  # not worth two versions of its rows
 
 
 @dataclass(slots=True)
@@ -174,7 +175,7 @@ class Scheduler:
                     index = i
                     break
         if anchor.source is not None:
-            anchor.nest = Nest(anchor.shape, axis, [anchor])
+            anchor.nest = Nest(anchor.shape, axis, [anchor], rare=True)
         if index == len(self.items):
             self.items.append(anchor if solo else Nest(anchor.shape, axis))
         if not solo:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
+from tilewright.codegen.lanes import llvm_type
 from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Value
 from tilewright.passes.affine import wrapped
 from tilewright.targets.cpu.bounds import span
 from tilewright.targets.cpu.evaluate import Evaluator
-from tilewright.targets.cpu.extents import source_dim
+from tilewright.targets.cpu.extents import is_separable, source_dim
 from tilewright.targets.cpu.forms import Index, Uniform
 from tilewright.targets.cpu.gemm_pack import (
     cheap_masks,
@@ -27,6 +28,23 @@ if TYPE_CHECKING:
     from tilewright.targets.cpu.plan import Plan
     from tilewright.targets.cpu.products import Packed
     from tilewright.targets.cpu.schedule import Anchor
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """How much of a tile in memory is needed along a dimension."""
+
+    size: Uniform
+    may_load_more: bool  # whether its load may be on for more than that
+
+
+@dataclass(frozen=True, slots=True)
+class OneRow:
+    """A right operand that was not packed, if `here` is true, because one row is multiplied."""
+
+    here: Lane
+    base: Lane
+    lead: Lane
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +88,13 @@ def find_source(plan: Plan, value: Value) -> Source | None:
 class Corners:
     """The addresses and masks at the corners of the part of a tile in memory that is needed."""
 
-    def __init__(self, x: Lowering, source: Source, live: tuple[Uniform, Uniform]):
+    def __init__(self, x: Lowering, source: Source, needed: tuple[Needed, Needed]):
         self.x, self.e, self.b = x, x.e, x.e.b
         self.source = source
         self.shape = source.pointer.type.shape
-        self.live = live  # rows and columns as the tile lies in memory
-        self.ends = [self.first_and_last(n) for n in live]
+        self.needed = needed  # rows and columns as the tile lies in memory
+        self.ends = [self.first_and_last(n.size) for n in needed]
+        self.along = 1 if along_rows(x, source) else 0  # where addresses ascend
 
     def first_and_last(self, size: Uniform) -> list[Index]:
         if size.lane.known is not None:
@@ -93,39 +112,47 @@ class Corners:
     def all_inside(self) -> Lane:
         """Whether every needed element is on, in its argument and where the stride puts it, and
         every other one of the tile is masked off or in its argument."""
-        tests: list[Lane] = []
-        for index in product(*self.ends):
-            tests += self.straight(self.source.pointer, index)
-            if self.source.mask is not None:
-                tests.append(self.at(self.source.mask, index))
-            tests += self.in_argument(index)
+        corners = list(product(*self.ends))
+        tests: dict[str, Lane] = {}
+        for index in corners:
+            tests |= {test.text: test for test in self.straight(self.source.pointer, index)}
+        mask = self.source.mask
+        if mask is not None:
+            apart = is_separable(mask)
+            for index in (corners[0], corners[-1]) if apart else corners:
+                test = self.at(mask, index)
+                tests[test.text] = test
+        inside = self.in_argument(corners)
         beyond = [
-            [*ends, self.e.scalar_index(n - 1)] if live.lane.known is None else ends
-            for ends, live, n in zip(self.ends, self.live, self.shape, strict=True)
+            [*ends, self.e.scalar_index(n - 1)] if needed.may_load_more else ends
+            for ends, needed, n in zip(self.ends, self.needed, self.shape, strict=True)
         ]
-        needed = set(product(*self.ends))
-        tests += [self.harmless(i) for i in product(*beyond) if i not in needed]
-        return self.both(test for test in tests if test.text != "true")
+        others = [self.harmless(i) for i in product(*beyond) if i not in corners]
+        return self.both([*tests.values(), *inside, *others])
 
     def both(self, tests: Iterable[Lane]) -> Lane:
         out = self.e.true.lane
         for test in tests:
-            out = test if out.text == "true" else self.b.bit_and(out, test)
+            if test.text != "true":
+                out = test if out.text == "true" else self.b.bit_and(out, test)
         return out
 
-    def in_argument(self, index: tuple[Index, ...]) -> list[Lane]:
+    def in_argument(self, corners: Sequence[tuple[Index, ...]]) -> list[Lane]:
+        """Tests that these elements lie in their argument; along one dimension they ascend."""
         param = self.x.memory.param(self.source.load)
         if not self.x.memory.bounds or param is None:
             return []
         size = self.source.pointer.type.dtype.element_ty.bytes
         ends = span(self.x.memory, self.x.memory.extent(param), size)
-        first, last = (self.b.bitcast(x, t.uint64) for x in ends)
-        place = self.address(index)
-        return [self.b.ge(place, first), self.b.le(place, last)]
+        low, high = (self.b.bitcast(x, t.uint64) for x in ends)
+        first, last = corners[0][self.along], corners[-1][self.along]
+        lows = [self.address(i) for i in corners if i[self.along] is first]
+        highs = [self.address(i) for i in corners if i[self.along] is last]
+        return [*(self.b.ge(x, low) for x in lows), *(self.b.le(x, high) for x in highs)]
 
     def harmless(self, index: tuple[Index, ...]) -> Lane:
         """Whether a load that need not happen would do no harm, so that it need not be told."""
-        inside = self.both(self.in_argument(index))
+        inside = self.both(self.in_argument([index]))
         if self.source.mask is None or inside.text == "true":
             return inside
         return self.b.bit_or(self.b.bit_not(self.at(self.source.mask, index)), inside)
@@ -170,7 +197,7 @@ def operand_index(e: Evaluator, inst: Inst, index: tuple[Index, ...]) -> tuple[I
 def write_pack(x: Lowering, anchor: Anchor, place: Packed) -> None:
     """Pack an operand: at once from memory if the whole tile is there, else element by element."""
     e, w = x.e, x.e.w
-    corners = Corners(x, anchor.source, live_part(place, anchor))
+    corners = Corners(x, anchor.source, needed_part(x, place, anchor))
     inside = x.e.b.bit_and(corners.all_inside(), is_aligned(x, anchor, place))
     direct, general, join = w.new_label("direct"), w.new_label("general"), w.new_label("join")
     w.open(direct)
@@ -179,6 +206,8 @@ def write_pack(x: Lowering, anchor: Anchor, place: Packed) -> None:
     fast = w.close()
     w.open(general)
     x.nests.write(anchor.nest)
+    place.finish(x, anchor.side)
+    place.stages[anchor.side] = None
     w.write(f"br label %{join}")
     slow = w.close()
     for scope in (fast, slow):
@@ -188,13 +217,21 @@ def write_pack(x: Lowering, anchor: Anchor, place: Packed) -> None:
         w.label(label)
         w.take(scope)
     w.label(join)
+
+    def meet(x: str, y: str, dtype: t.DType) -> Lane:
+        return e.b.value(
+            f"phi {llvm_type(dtype)} [{x}, %{fast.label}], [{y}, %{slow.label}]", dtype, 1
+        )
+
     if anchor.side == 0:
-        g = place.gemm
-        name, lead = w.fresh(), w.fresh()
-        edges = f"%{fast.label}], [", f", %{slow.label}]"
-        w.write(f"{name} = phi ptr [{base.text}, {edges[0]}{place.a}{edges[1]}")
-        w.write(f"{lead} = phi i64 [{stride.text}, {edges[0]}{g.k}{edges[1]}")
-        place.a_now, place.lda = name, lead
+        place.a_now = meet(base.text, place.a, base.dtype).text
+        place.lda = meet(stride.text, str(place.gemm.k), t.int64).text
+    elif reads_row(x, anchor, place):
+        place.row = OneRow(
+            meet(place.is_one_row.text, "false", t.int1),
+            meet(base.text, "null", base.dtype),
+            meet(stride.text, "0", t.int64),
+        )
 
 
 def read_direct(x: Lowering, anchor: Anchor, place: Packed, corners: Corners) -> tuple[Lane, Lane]:
@@ -223,8 +260,24 @@ def read_direct(x: Lowering, anchor: Anchor, place: Packed, corners: Corners) ->
     for text in (*routine.needs, routine.definition):
         w.declare(text)
     part = f", {rows.lane.typed}, {columns.lane.typed}" if live else ""
-    w.write(f"call void @{routine.name}(ptr {target}, ptr {first.text}, i64 {lead.text}{part})")
-    return Lane(target, t.pointer_to(g.operand)), e.const(g.k)
+    call = f"call void @{routine.name}(ptr {target}, ptr {first.text}, i64 {lead.text}{part})"
+    if anchor.side == 0 or not reads_row(x, anchor, place):
+        w.write(call)
+        return Lane(target, t.pointer_to(g.operand)), e.const(g.k)
+    many, join = w.new_label("many"), w.new_label("join")
+    w.write(f"br i1 {place.is_one_row.text}, label %{join}, label %{many}")
+    w.label(many)
+    w.write(call)
+    w.write(f"br label %{join}")
+    w.label(join)
+    return first, lead
+
+
+def reads_row(x: Lowering, anchor: Anchor, place: Packed) -> bool:
+    """Whether a right operand may be read where it lies, if there is but one row on the left."""
+    g, dtype = place.gemm, anchor.source.pointer.type.dtype.element_ty
+    simple = g.panel.k_group == 1 and not is_flipped(x, anchor.source)
+    return simple and place.rows.lane.known is None and cheap_masks(dtype, x.machine)
 
 
 def along_rows(x: Lowering, source: Source) -> bool:
@@ -237,10 +290,18 @@ def is_flipped(x: Lowering, source: Source) -> bool:
     return along_rows(x, source) == source.transposed
 
 
-def live_part(place: Packed, anchor: Anchor) -> tuple[Uniform, Uniform]:
+def needed_part(x: Lowering, place: Packed, anchor: Anchor) -> tuple[Needed, Needed]:
     """How many rows and columns of the loaded tile are needed."""
-    rows, columns = place.side(anchor.side)
-    return (columns, rows) if anchor.source.transposed else (rows, columns)
+    source = anchor.source
+    sizes, extents = place.side(anchor.side), place.found[anchor.side]
+    pairs = list(zip(sizes, extents, strict=True))
+    out = []
+    for dim, (size, extent) in enumerate(reversed(pairs) if source.transposed else pairs):
+        mask = source.mask
+        own = x.extents.bounds(mask, dim) if mask is not None else ()
+        ends_it = extent is not None and any(frozenset([bound]) in extent for bound in own)
+        out.append(Needed(size, size.lane.known is None and not ends_it))
+    return out[0], out[1]
 
 
 def is_aligned(x: Lowering, anchor: Anchor, place: Packed) -> Lane:
