@@ -308,8 +308,10 @@ def _checked_torch_dtype(value: Any, name: str, device: str) -> ir.DType:
         raise ArgumentTypeError(f"{found} on the meta device has no memory; pass a real tensor")
     if value.is_neg():
         raise ArgumentTypeError(f"{found} with a pending negation; pass x.resolve_neg()")
-    if _torch_device(value, name) != device:
-        raise elsewhere(name, _torch_device(value, name), device)
+    where = _torch_device(value, name)
+    # Pinned memory of the host is a GPU's to read at the same address.
+    if where != device and not (where == "cpu" and device != "cpu" and value.is_pinned()):
+        raise elsewhere(name, where, device)
     return dtype
 
 

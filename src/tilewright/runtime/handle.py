@@ -28,6 +28,7 @@ STAGES = {
     "asm": "asm",
 }
 GPU_STAGES = ("ttgir", "ptx", "cubin", "sass", "amdgcn", "hsaco")
+CUDA_STAGES = ("ptx", "cubin")
 
 
 class Stages(Mapping):
@@ -36,19 +37,30 @@ class Stages(Mapping):
     def __init__(self, compilation: Compilation):
         self.compilation = compilation
 
-    def __getitem__(self, name: str) -> str:
-        if name in GPU_STAGES:
+    def __getitem__(self, name: str) -> str | bytes:
+        if name not in self.names:
+            if name not in GPU_STAGES:
+                raise KeyError(name)
             raise KeyError(
                 f"{name}: the {self.compilation.target} target makes none; "
-                f"there are {', '.join(STAGES)}"
+                f"there are {', '.join(self.names)}"
             )
+        if name == "ptx":
+            return self.compilation.asm
+        if name == "cubin":
+            return self.compilation.binary.image
         return getattr(self.compilation, STAGES[name])
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        is_gpu = "warp_size" in self.compilation.metadata
+        return (*STAGES, *CUDA_STAGES) if is_gpu else tuple(STAGES)
+
     def __iter__(self) -> Iterator[str]:
-        return iter(STAGES)
+        return iter(self.names)
 
     def __len__(self) -> int:
-        return len(STAGES)
+        return len(self.names)
 
 
 class KernelMetadata(SimpleNamespace):
@@ -74,11 +86,12 @@ class CompiledKernel:
             fn=jit, name=jit.__name__, constants=compilation.constants,
             signature=compilation.signature,
         )  # fmt: skip
-        self.n_max_threads = 1024
         known = {k: v for k, v in options.items() if k in OPTIONS}
+        code = compilation.metadata
+        warp, arch = code.get("warp_size", 1), code.get("capability", compilation.arch)
         self.metadata = KernelMetadata(
-            **{**DEFAULTS, **known}, shared=SHARED, name=self.name, hash=self.hash, warp_size=1,
-            target=GPUTarget(compilation.target, compilation.arch, 1),
+            **{**DEFAULTS, **known}, shared=max(SHARED, code.get("shared", 0)), name=self.name,
+            hash=self.hash, warp_size=warp, target=GPUTarget(compilation.target, arch, warp),
         )  # fmt: skip
 
     @cached_property
@@ -96,6 +109,11 @@ class CompiledKernel:
     def n_spills(self) -> int:
         """Words of registers that a thread keeps in memory."""
         return self.facts.get("n_spills", 0)
+
+    @property
+    def n_max_threads(self) -> int:
+        """Threads that a program can have, with the registers that each takes."""
+        return self.facts.get("max_threads", 1024)
 
     def _init_handles(self) -> None:
         """Nothing to do: a compiled kernel is loaded when it is made."""

@@ -302,6 +302,7 @@ class CudaBinary:
             "n_regs": function.registers,
             "n_spills": function.local // 4,
             "spill_bytes": function.local,
+            "max_threads": function.max_threads,
             "shared": self.shared,
             "programs": driver.driver().occupancy(function, self.threads, self.shared),
             "processors": driver.driver().device(device).processors,

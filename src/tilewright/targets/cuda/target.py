@@ -16,7 +16,7 @@ from tilewright.targets.base import Keep, ShortcutSpec
 from tilewright.targets.cuda import arch as arches
 from tilewright.targets.cuda import driver, fastcall, storage
 from tilewright.targets.cuda.arch import Arch
-from tilewright.targets.cuda.launch import CudaBinary
+from tilewright.targets.cuda.launch import WARP, CudaBinary
 from tilewright.targets.fastcall.shortcut import Shortcut, compile_launcher
 from tilewright.targets.storage import Storage
 
@@ -88,6 +88,8 @@ class CudaTarget:
             "num_warps": lowered.num_warps,
             "num_stages": NUM_STAGES if stages is None else stages,
             "shared": lowered.shared,
+            "warp_size": WARP,
+            "capability": arch.capability,
         }
         text = f"; arch {arch.name}\n{lowered.text}"
         return CudaCode(text, json.loads(json.dumps(metadata)))
