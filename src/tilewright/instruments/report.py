@@ -20,6 +20,7 @@ from .gpu_report import (
     SHARED_NOTE,
     access_rows,
     code_line,
+    memory_line,
     shared_rows,
     without_counts,
 )
@@ -164,6 +165,8 @@ def kernel_facts(run: KernelRun) -> Iterator[tuple[str, str]]:
     yield "bytes", f"{run.total_bytes:,} asked for, {run.least_bytes:,} is the least possible{over}"
     if run.gpu is not None:
         yield "code", code_line(run.gpu)
+        if run.gpu.memory_read is not None:
+            yield "memory", memory_line(run.gpu)
     if run.flops:
         yield "flops", f"{run.flops:,}, {run.flop_per_byte:.3g} flop/byte"
 
