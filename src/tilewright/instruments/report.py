@@ -256,7 +256,7 @@ def ledger_table(
             ratio = next((c.bytes_ratio for c in comparisons if c.region == entry), None)
             rows += region_rows(entry, "" if ratio is None else f"{ratio:.2f}x")
         rows.append(())
-    notes = "reads and writes in elements; times of this machine, for work on the CPU"
+    notes = "reads and writes in elements; times of this machine"
     if comparisons:
         notes += "\nratio: bytes of the steps over those of the kernel of the same shapes"
     made = table(header, rows[:-1], width, flexible=0, words=(0, 1))

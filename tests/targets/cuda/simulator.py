@@ -13,7 +13,6 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import simulated_copies
 import simulated_mma
 from native import slots_of

@@ -66,7 +66,7 @@ class Counters:
     def expect(self, inst: Inst) -> None:
         """A whole row of an access whose lanes are counted in the chunks that are not left out."""
         site = self.memory.site(inst)
-        self.add(site * SITE_WORDS + MASKED, self.e.const(self.e.row.length))
+        self.add(site * SITE_WORDS + MASKED, self.e.row_count())
 
     def lanes(self, inst: Inst, a: Access, mask: Lane, pointer: Lane, expected: bool) -> None:
         """The lanes of one chunk of an access; `expected`: all count as masked off until now."""

@@ -297,13 +297,8 @@ class Memory:
         e, b = self.e, self.e.b
         mask = a.mask.lane
         check_one(self, inst, a.pointer.lane, a.size, mask)
-<<<<<<< HEAD
-        if self.counters is not None:
-            lanes = self.e.row_count() if self.e.w.at == self.e.row.depth else self.e.const(1)
-=======
         if self.counters is not None and counted:
-            lanes = self.e.row.length if self.e.w.at == self.e.row.depth else 1
->>>>>>> 74da0b6 (CPU counters are exact for uniform loads and for chunks that are left out; reductions, scans and products say what they take of shared memory)
+            lanes = self.e.row_count() if self.e.w.at == self.e.row.depth else self.e.const(1)
             self.counters.scalar(inst, a, mask, a.pointer.lane, lanes)
         if mask.text == "true":
             return Uniform(e.load_memory(a.pointer.lane, a.dtype, 1), e.w.at)
