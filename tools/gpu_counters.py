@@ -36,6 +36,7 @@ ENTRY = "tw_entry"
 ALLOWED = 0.05
 LSU = "l1tex__t_{what}_pipe_lsu_mem_global_op_{op}.sum"
 BANKS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{op}.sum"
+TURNS = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
 KINDS = {"load": ("ld",), "store": ("st",), "atomic": ("red", "atom")}
 METRICS = [
     *(
@@ -45,6 +46,7 @@ METRICS = [
         for op in ops
     ),
     *(BANKS.format(op=op) for op in ("ld", "st")),
+    TURNS,
     "dram__bytes_read.sum",
     "dram__bytes_write.sum",
     "launch__registers_per_thread",
@@ -255,6 +257,7 @@ class Figures:
     requests: dict[str, float] = field(default_factory=dict)  # by kind of access
     sectors: dict[str, float] = field(default_factory=dict)
     conflicts: float = 0
+    turns: float = 0  # of shared memory
     read: float = 0  # bytes of device memory
     written: float = 0
     registers: float = 0
@@ -270,8 +273,8 @@ def of_run(run: KernelRun) -> Figures:
         out.requests[kind] = sum(c[0] for c in found)
         out.sectors[kind] = sum(c[1] for c in found)
     out.conflicts = sum(s.conflicts for s in code.shared_accesses)
-    out.read = sum(read for read, _ in run.minimum_bytes.values())
-    out.written = sum(written for _, written in run.minimum_bytes.values())
+    out.turns = sum(s.counted[1] for s in code.shared_accesses)
+    out.read, out.written = code.memory_read, code.memory_written
     out.registers, out.shared = code.registers, code.shared
     out.occupancy = 100 * code.occupancy
     return out
@@ -284,6 +287,7 @@ def of_ncu(row: dict[str, float]) -> Figures:
         out.requests[kind] = sum(row[LSU.format(what="requests", op=op)] for op in ops)
         out.sectors[kind] = sum(row[LSU.format(what="sectors", op=op)] for op in ops)
     out.conflicts = sum(row[BANKS.format(op=op)] for op in ("ld", "st"))
+    out.turns = row[TURNS]
     out.read, out.written = row["dram__bytes_read.sum"], row["dram__bytes_write.sum"]
     out.registers = row["launch__registers_per_thread"]
     out.shared = row["launch__shared_mem_per_block_dynamic"]
@@ -330,6 +334,7 @@ COLUMNS = (
     ("store requests", lambda f: f.requests["store"]),
     ("DRAM read MB", lambda f: f.read / 1e6),
     ("DRAM write MB", lambda f: f.written / 1e6),
+    ("shared turns", lambda f: f.turns),
     ("bank conflicts", lambda f: f.conflicts),
     ("registers", lambda f: f.registers),
     ("occupancy %", lambda f: f.occupancy),

@@ -75,3 +75,15 @@ def run_eager(
         else:
             given.append(Scalar(param.type.dtype, value))
     run_ir(kernel, grid, given, observers=observers)
+
+
+def slots_of(values: Sequence[Any]) -> list[Any]:
+    """What a launch passes for arrays and numbers."""
+    slots: list[Any] = []
+    for value in values:
+        if isinstance(value, np.ndarray):
+            start = value.ctypes.data
+            slots += [start, start, start + value.nbytes]
+        else:
+            slots.append(value)
+    return slots

@@ -113,10 +113,12 @@ def on_banks(code: GpuCode) -> Iterator[Remark]:
 def banks_sentence(s: SharedAccess) -> str:
     lost = "" if s.conflicts is None else f" ({plural(s.conflicts, 'turn')} of a launch lost)"
     kind = "stores" if s.store_ways >= s.load_ways else "loads"
+    what = "Another block size or number of warps gives another layout."
+    if s.op in ("reduce", "scan"):
+        what = "In a loop, add up tiles and do it once behind the loop, or give it fewer warps."
     return (
         f"{place(s.file, s.line)}, {shortened(s.expression)}: {s.op} goes through shared memory, "
-        f"and its {kind} ask for {s.ways} words of one bank at once{lost}. Another block size or "
-        "number of warps gives another layout."
+        f"and its {kind} ask for {s.ways} words of one bank at once{lost}. {what}"
     )
 
 

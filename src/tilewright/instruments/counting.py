@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.instruments.gpu import SECTOR
 from tilewright.instruments.traffic import Site
 from tilewright.runtime.call import Call
 from tilewright.runtime.compile import Compilation
@@ -115,6 +116,18 @@ class Counting:
             out[argument_of(self.compilation, record)] = (read, written)
         return out
 
+    def sector_bytes(self, kinds: tuple[str, ...]) -> int:
+        """Bytes of the different sectors that accesses of these kinds touch, where known."""
+        found: dict[int, np.ndarray] = {}
+        for number, held in self.maps.items():
+            site = self.records[number]
+            if site["kind"] in kinds:
+                low, _ = self.extents[site["param"]]
+                mine = sectors(held, low, site["bytes"])
+                known = found.setdefault(site["param"], mine)
+                found[site["param"]] = known | mine
+        return sum(int(np.count_nonzero(part)) * SECTOR for part in found.values())
+
     def touched(self, param: int, kinds: tuple[str, ...]) -> int:
         """Bytes touched by any of an argument's sites of these kinds."""
         union: dict[int, np.ndarray] = {}
@@ -131,6 +144,14 @@ class Counting:
             else:
                 union[size] = self.maps[number].copy()
         return rest + sum(int(np.count_nonzero(m)) * size for size, m in union.items())
+
+
+def sectors(touched: np.ndarray, low: int, size: int) -> np.ndarray:
+    """Which sectors hold elements that were touched, of `size` bytes from an address on."""
+    each = SECTOR // size
+    before = low % SECTOR // size
+    after = -(before + len(touched)) % each
+    return np.pad(touched, (before, after)).reshape(-1, each).any(axis=1)
 
 
 def argument_of(compilation: Compilation, record: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-SECTOR = 32  # bytes
+SECTOR = 32  # bytes that memory moves at least
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +107,7 @@ class GpuCode:
 
     `source` says where registers come from: "driver", "ptxas" or "". `occupancy` is the share of
     the warps of a multiprocessor that `programs` of them are, and `limit` what is used up first.
+    `memory_read` and `memory_written` are the bytes of the different sectors that a launch touches.
     """
 
     arch: str
@@ -119,6 +120,8 @@ class GpuCode:
     occupancy: float | None = None
     limit: str | None = None
     processors: int | None = None
+    memory_read: int | None = None
+    memory_written: int | None = None
     accesses: tuple[WarpAccess, ...] = ()
     shared_accesses: tuple[SharedAccess, ...] = ()
     numbers: tuple[OddNumbers, ...] = field(default=())

@@ -33,6 +33,11 @@ def measured(handle: CompiledKernel, counters: Counting, grid: Grid) -> GpuCode 
     if "arch" not in metadata:
         return None
     code = Gathering(metadata, counters.records, counters, grid).code()
+    code = replace(
+        code,
+        memory_read=counters.sector_bytes(("load", "atomic")),
+        memory_written=counters.sector_bytes(("store", "atomic")),
+    )
     facts = handle.facts
     if not facts:
         return code

@@ -20,6 +20,8 @@ def gpu_json(code: GpuCode) -> dict[str, Any]:
         "occupancy": code.occupancy,
         "occupancy_limit": code.limit,
         "processors": code.processors,
+        "memory_read_bytes": code.memory_read,
+        "memory_written_bytes": code.memory_written,
         "accesses": [access_json(a) for a in code.accesses],
         "shared_accesses": [shared_json(s) for s in code.shared_accesses],
         "numbers": [numbers_json(n) for n in code.numbers],

@@ -28,6 +28,14 @@ def code_line(code: GpuCode) -> str:
     )
 
 
+def memory_line(code: GpuCode) -> str:
+    """What memory must move, in whole sectors."""
+    return (
+        f"{code.memory_read:,} bytes of sectors read, {code.memory_written:,} written, if caches "
+        "serve every repeat"
+    )
+
+
 def without_counts(header: Sequence[str], rows: Sequence[tuple]) -> tuple[tuple, list[tuple]]:
     """A table without the columns that stay empty where no launch was counted."""
     kept = [k for k, name in enumerate(header) if name not in COUNTED or any(r[k] for r in rows)]

@@ -176,6 +176,7 @@ class Ledger:
         writes: Sequence[Operand],
         seconds: float | None,
         flops: int = 0,
+        device: str = "cpu",
     ) -> None:
         """Add an array operator, at the user's line that asked for it."""
         place = None if self.is_paused else user_place()
@@ -194,6 +195,7 @@ class Ledger:
             tuple(o.shape for o in writes),
             writes[0].dtype if writes else "",
             flops,
+            device,
         )
         if self._open is None or not self._open.takes(place, step):
             self._close_region()

@@ -20,6 +20,7 @@ from .gpu_report import (
     SHARED_NOTE,
     access_rows,
     code_line,
+    memory_line,
     shared_rows,
     without_counts,
 )
@@ -164,6 +165,8 @@ def kernel_facts(run: KernelRun) -> Iterator[tuple[str, str]]:
     yield "bytes", f"{run.total_bytes:,} asked for, {run.least_bytes:,} is the least possible{over}"
     if run.gpu is not None:
         yield "code", code_line(run.gpu)
+        if run.gpu.memory_read is not None:
+            yield "memory", memory_line(run.gpu)
     if run.flops:
         yield "flops", f"{run.flops:,}, {run.flop_per_byte:.3g} flop/byte"
 
@@ -253,7 +256,7 @@ def ledger_table(
             ratio = next((c.bytes_ratio for c in comparisons if c.region == entry), None)
             rows += region_rows(entry, "" if ratio is None else f"{ratio:.2f}x")
         rows.append(())
-    notes = "reads and writes in elements; times of this machine, for work on the CPU"
+    notes = "reads and writes in elements; times of this machine"
     if comparisons:
         notes += "\nratio: bytes of the steps over those of the kernel of the same shapes"
     made = table(header, rows[:-1], width, flexible=0, words=(0, 1))

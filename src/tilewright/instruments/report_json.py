@@ -160,6 +160,7 @@ def step_json(step: Step) -> dict[str, Any]:
         "output_shapes": [list(s) for s in step.output_shapes],
         "dtype": step.dtype,
         "flops": step.flops,
+        "device": step.device,
         "seconds": step.seconds,
         **moved_json(step),
     }

@@ -35,6 +35,33 @@ OVERWRITE = {
 GATHER = {"embedding", "gather", "index", "index_select", "take", "take_along_dim"}
 
 
+class Watch:
+    """The time of one call, by this computer's clock and by that of a GPU that torch uses."""
+
+    def __init__(self, torch: ModuleType):
+        self.events: list[Any] = []
+        if torch.cuda.is_initialized() and not torch.cuda.is_current_stream_capturing():
+            self.events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+            self.events[0].record()
+        self.begin = perf_counter()
+        self.host = 0.0
+
+    def stop(self) -> None:
+        self.host = perf_counter() - self.begin
+        if self.events:
+            self.events[1].record()
+
+    def seconds(self, devices: set[str]) -> float | None:
+        """The time of work on these devices; None where neither clock tells of it."""
+        if devices == {"cpu"}:
+            return self.host
+        if devices != {"cuda"} or not self.events:
+            return None
+        start, end = self.events
+        end.synchronize()
+        return start.elapsed_time(end) / 1e3
+
+
 def torch_recorder(ledger: Ledger) -> Any:
     """A TorchDispatchMode, to be entered, that adds each operator to the ledger."""
     torch = sys.modules["torch"]
@@ -46,14 +73,14 @@ def torch_recorder(ledger: Ledger) -> Any:
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None):
             kwargs = kwargs or {}
-            begin = perf_counter()
+            watch = Watch(torch)
             result = func(*args, **kwargs)
-            seconds = perf_counter() - begin
+            watch.stop()
             if ledger.is_paused or func.is_view or func._opname in FREE:
                 return result
             formula = flop_formulas.get(func._overloadpacket)
             flops = int(formula(*args, **kwargs, out_val=result)) if formula else 0
-            record(ledger, torch, func, args, kwargs, result, seconds, flops)
+            record(ledger, torch, func, args, kwargs, result, watch, flops)
             return result
 
     return Recorder()
@@ -66,7 +93,7 @@ def record(
     args: tuple,
     kwargs: dict,
     result: Any,
-    seconds: float,
+    watch: Watch,
     flops: int,
 ) -> None:
     """Add one operator: what it reads and what it writes, by its schema."""
@@ -77,15 +104,15 @@ def record(
     if any(t.layout is not torch.strided for t in (*reads, *writes)):
         ledger.add_uncounted(name)
         return
-    # Work on another device is still under way when the call returns.
-    on_host = all(t.device.type == "cpu" for t in (*reads, *writes))
+    devices = {t.device.type for t in (*reads, *writes)}
     read = [operand(t) for t in reads]
     written = [operand(t) for t in writes]
     if func._opname in GATHER and read:
         elements = min(read[0].elements, prod(written[0].shape))
         bytes_read = elements * reads[0].element_size()
         read[0] = replace(read[0], elements=elements, bytes=bytes_read)
-    ledger.add_step(name, read, written, seconds if on_host else None, flops)
+    seconds = watch.seconds(devices)
+    ledger.add_step(name, read, written, seconds, flops, writes[0].device.type)
 
 
 def split_tensors(

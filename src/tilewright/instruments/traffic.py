@@ -204,7 +204,8 @@ class Step:
     """One array operator run beside the kernels, and what it moved.
 
     `shapes` are those of its inputs, `dtype` that of its first output; `seconds` is None when the
-    time was not measured here; `flops` counts matrix products and the like, not elementwise work.
+    time was not measured; `flops` counts matrix products and the like, not elementwise work;
+    `device` is the kind of device that did it, as `KernelRun.target`.
     """
 
     name: str
@@ -219,6 +220,7 @@ class Step:
     output_shapes: tuple[tuple[int, ...], ...] = ()
     dtype: str = ""
     flops: int = 0
+    device: str = "cpu"
 
     @property
     def total_bytes(self) -> int:
@@ -269,6 +271,12 @@ class Region:
     @property
     def flops(self) -> int:
         return sum(s.flops for s in self.steps)
+
+    @property
+    def device(self) -> str | None:
+        """What did all of its steps; None where that differs."""
+        devices = {s.device for s in self.steps}
+        return devices.pop() if len(devices) == 1 else None
 
     @property
     def seconds(self) -> float | None:

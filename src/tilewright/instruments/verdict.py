@@ -28,8 +28,10 @@ class Comparison:
 
     @property
     def measured_speedup(self) -> float | None:
-        """Time of the steps over that of the kernel, when both ran on this machine's CPU."""
-        if self.kernel.target != "cpu" or not self.kernel.seconds or not self.region.seconds:
+        """Time of the steps over that of the kernel, when both were measured on one device."""
+        if self.kernel.target != self.region.device:
+            return None
+        if not self.kernel.seconds or not self.region.seconds:
             return None
         return self.region.seconds / self.kernel.seconds
 

@@ -13,9 +13,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import simulated_copies
 import simulated_mma
+from native import slots_of
 
 from tilewright.codegen import llvm
 from tilewright.errors import LaunchError
@@ -511,15 +511,3 @@ class Simulated:
     def run(self, grid: Sequence[int], values: Sequence[Any]) -> None:
         """Launch; the arrays are changed in place."""
         self.binary.launch((*grid, 1, 1)[:3], slots_of(values))
-
-
-def slots_of(values: Sequence[Any]) -> list[Any]:
-    """What a launch passes for arrays and numbers."""
-    slots: list[Any] = []
-    for value in values:
-        if isinstance(value, np.ndarray):
-            start = value.ctypes.data
-            slots += [start, start, start + value.nbytes]
-        else:
-            slots.append(value)
-    return slots

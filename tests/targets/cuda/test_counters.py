@@ -14,7 +14,7 @@ import test_ptx
 import tiles
 from eager_counts import EagerCounts
 from hypothesis import HealthCheck, given, settings
-from simulator import SimulatedTarget, slots_of
+from simulator import SimulatedTarget
 
 import tilewright as tw
 from tilewright import language as tl
@@ -50,7 +50,7 @@ class Counted:
             if site["param"] >= 0:
                 self.maps[number] = HostStorage(values[site["param"]].nbytes // site["bytes"])
                 words[SITE_WORDS * number + MAP] = self.maps[number].address
-        binary.launch((*grid, 1, 1)[:3], slots_of(values), 0, words.ctypes.data)
+        binary.launch((*grid, 1, 1)[:3], native.slots_of(values), 0, words.ctypes.data)
         self.words = words
 
     def word(self, number: int, which: int) -> int:

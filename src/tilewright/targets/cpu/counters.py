@@ -63,14 +63,20 @@ class Counters:
         )
         self.end_map(go)
 
-    def lanes(self, inst: Inst, a: Access, mask: Lane, pointer: Lane) -> None:
-        """The lanes of one chunk of an access."""
+    def expect(self, inst: Inst) -> None:
+        """A whole row of an access whose lanes are counted in the chunks that are not left out."""
+        site = self.memory.site(inst)
+        self.add(site * SITE_WORDS + MASKED, self.e.row_count())
+
+    def lanes(self, inst: Inst, a: Access, mask: Lane, pointer: Lane, expected: bool) -> None:
+        """The lanes of one chunk of an access; `expected`: all count as masked off until now."""
         e, b = self.e, self.e.b
         site, width = self.memory.site(inst), e.row.width
         mask, pointer = b.splat(mask, width), b.splat(pointer, width)
         on = self.population(mask)
         self.add(site * SITE_WORDS + ELEMENTS, on)
-        self.add(site * SITE_WORDS + MASKED, b.sub(e.const(width), on))
+        off = b.sub(e.const(0 if expected else width), on)
+        self.add(site * SITE_WORDS + MASKED, off)
         for i in range(width):
             self.one(inst, site, b.extract(pointer, i), b.extract(mask, i), a.size)
 

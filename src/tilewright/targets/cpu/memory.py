@@ -84,6 +84,7 @@ class Memory:
     sites: list[dict] = field(default_factory=list)
     numbers: dict[Inst, int] = field(default_factory=dict)
     checked: set[tuple] = field(default_factory=set)
+    expected: set[tuple] = field(default_factory=set)  # counted by row, less what chunks count
     row_masks: dict[tuple, str] = field(default_factory=dict)  # access -> its mask as a limit
     row_values: dict[tuple, Lane] = field(default_factory=dict)  # loads by one pointer for a row
     fault_label: str = "leave"
@@ -154,8 +155,13 @@ class Memory:
         if isinstance(a.pointer, Steps) and isinstance(a.mask, (Prefix, Uniform)):
             check_row(self, inst, a)
             self.checked.add((inst, tuple(i.key for i in index)))
-            if self.counters is not None and a.contiguous:
+        if self.counters is not None:
+            key = (inst, tuple(i.key for i in index))
+            if key in self.checked and a.contiguous:
                 self.counters.row(inst, a, self.active(a.mask))
+            elif not isinstance(a.pointer, Uniform):
+                self.counters.expect(inst)
+                self.expected.add(key)
         return a
 
     # --- changes, as loops that wait count them
@@ -199,6 +205,7 @@ class Memory:
             fill = e.eval(other, index) if other is not None else None
             uniform = isinstance(a.pointer, Uniform) and isinstance(a.mask, Uniform)
             if uniform and (other is None or isinstance(fill, Uniform)):
+                self.expected.add((inst, tuple(i.key for i in index)))
                 return self.load_scalar(inst, a, fill)
             if isinstance(a.pointer, Uniform) and isinstance(a.mask, Prefix):
                 if e.row.cuts is not None and (fill is None or isinstance(fill, Uniform)):
@@ -214,7 +221,8 @@ class Memory:
             and isinstance(a.mask, Uniform)
             and (fill is None or isinstance(fill, Uniform))
         ):
-            return self.load_scalar(inst, a, fill)
+            key = (inst, tuple(e.whole_index(i).key for i in index))
+            return self.load_scalar(inst, a, fill, key not in self.expected)
         key = (inst, tuple(e.whole_index(i).key for i in index))
         if isinstance(a.pointer, Uniform) and key in self.row_values:
             return self.from_row_value(self.row_values[key], a, fill)
@@ -287,11 +295,11 @@ class Memory:
         key = (inst, tuple(self.e.whole_index(i).key for i in index))
         return self.row_masks.get(key) in self.e.row.true_masks
 
-    def load_scalar(self, inst: Inst, a: Access, fill: Form) -> Uniform:
+    def load_scalar(self, inst: Inst, a: Access, fill: Form, counted: bool = True) -> Uniform:
         e, b = self.e, self.e.b
         mask = a.mask.lane
         check_one(self, inst, a.pointer.lane, a.size, mask)
-        if self.counters is not None:
+        if self.counters is not None and counted:
             lanes = self.e.row_count() if self.e.w.at == self.e.row.depth else self.e.const(1)
             self.counters.scalar(inst, a, mask, a.pointer.lane, lanes)
         if mask.text == "true":
@@ -355,7 +363,7 @@ class Memory:
         if not checked:
             check_lanes(self, inst, pointer, mask, a.size)
         if not counted:
-            self.counters.lanes(inst, a, mask, pointer)
+            self.counters.lanes(inst, a, mask, pointer, key in self.expected)
 
     # --- stores
 

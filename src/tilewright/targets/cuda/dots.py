@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tilewright.codegen.literals import Lane
@@ -144,7 +145,25 @@ class FmaProduct:
                 )
                 for row, column, total in zip(*places, sums, strict=True)
             ]
+        self.note_loads([side for side, _, _ in loaded], (left, right))
         return sums
+
+    def note_loads(self, sides: Sequence[int], dtypes: tuple[DType, DType]) -> None:
+        """Say which elements of the operands have been loaded in a turn."""
+        rank = len(self.layout.shape)
+        for side, dtype in enumerate(dtypes):
+            size = word_bytes(dtype)
+            steps = {rank - 2: self.inner, 0: self.rows * self.inner}
+            if side == 1:
+                steps = {rank - 1: 1, 0: self.inner * self.columns}
+            if rank == 2:
+                steps = {d: step for d, step in steps.items() if d == rank - 2 + side}
+            parts = [self.layout.along(d).lane for d in steps]
+            columns = [
+                sum(c * step for c, step in zip(bits, steps.values(), strict=True)) * size
+                for bits in zip(*parts, strict=True)
+            ]
+            self.e.note_shared("load", columns, size, sides.count(side))
 
     def prepared(self, value: Lane) -> Lane:
         """An operand as it is multiplied."""

@@ -145,10 +145,12 @@ class Reduction:
         constants = [c << len(warps) for c in result.split()[0]]
         words = [[e.to_word(v) for v in g] for g in groups]
         bases = []
-        active = e.is_zero(self.copies(result, warps))
+        idle = self.copies(result, warps)
+        active = e.is_zero(idle)
         store = e.of_thread((*lanes, *others))
         for k in range(len(groups[0])):
             bases.append(e.memory.take((count << result.bits) * words[0][k].dtype.bytes))
+        self.note(lanes, [w.dtype.bytes for w in words[0]], len(groups), count, idle)
         with e.w.when(active.text) if active is not None else contextlib.nullcontext():
             for base, k in zip(bases, range(len(groups[0])), strict=True):
                 size = words[0][k].dtype.bytes
@@ -166,6 +168,17 @@ class Reduction:
             )
         e.memory.give_back(len(bases))
         return [self.combined(r, parts, groups[0]) for r in range(len(groups))]
+
+    def note(
+        self, lanes: Sequence[int], sizes: Sequence[int], elements: int, count: int, idle: int
+    ) -> None:
+        """Say what is stored and loaded of each value, of so many bytes, in `over_warps`."""
+        for size in sizes:
+            columns = [c * size for c in lanes]
+            self.e.note_shared("store", columns, size, elements, idle)
+            at_once = min(count, max(1, 16 // size))
+            loads = elements * -(-count // at_once)
+            self.e.note_shared("load", columns, at_once * size, loads)
 
     def combined(self, r: int, parts: list[list[list[Lane]]], like: Group) -> Group:
         """The parts of all warps of one element as one group."""
