@@ -12,6 +12,7 @@ from tilewright.ir.inst import Block, Inst, Kernel, Value, walk
 from tilewright.ir.rewrite import count_uses
 from tilewright.targets.cuda import assign, control, mma, rules
 from tilewright.targets.cuda.arch import Arch
+from tilewright.targets.cuda.axes import axes
 from tilewright.targets.cuda.emitter import SHARED, Emitter
 from tilewright.targets.cuda.guard import Guard
 from tilewright.targets.cuda.layout import Layout
@@ -44,6 +45,7 @@ class Lowering:
         self.kernel = kernel = self.assigned.kernel
         self.memory = Memory(self.e, kernel)
         self.guard = Guard(self, bounds)
+        self.axes = axes(kernel)
         self.uses = count_uses(kernel)
         self.tiles: dict[Value, Tile] = {}
         self.converted: list[dict[tuple[Value, Layout], Tile]] = [{}]  # by open block
