@@ -17,7 +17,12 @@ CHOOSES = ("max", "min", "if")
 
 
 def commutes(block: Block) -> bool:
-    """Whether a region gives the same for its two groups swapped, on many samples."""
+    """Whether a region gives the same for its two groups swapped, but perhaps for rounding."""
+    return commutes_exactly(block) or commutes_but_for_rounding(block)
+
+
+def commutes_exactly(block: Block) -> bool:
+    """Whether it does so to the bit, on many samples."""
     rng = np.random.default_rng(0)
     half = block.params[: len(block.params) // 2]
     columns = [samples(p.type.dtype) for p in half]

@@ -11,7 +11,7 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Value, walk
 from tilewright.ir.op import OPS
 from tilewright.ir.types import DType
-from tilewright.passes.commutes import commutes, commutes_but_for_rounding
+from tilewright.passes.commutes import commutes
 from tilewright.targets.cpu.atomics import atomic
 from tilewright.targets.cpu.clip import Clipper, fill_tail, note_tail
 from tilewright.targets.cpu.columns import Held, reduced_axis
@@ -44,7 +44,7 @@ def keeps_order(inst: Inst) -> bool:
     """Whether the operands of a reduction's function may not change places."""
     if inst.attrs.get("combine") or inst.attrs.get("any_order"):
         return False
-    return not (commutes(inst.blocks[0]) or commutes_but_for_rounding(inst.blocks[0]))
+    return not commutes(inst.blocks[0])
 
 
 @dataclass(eq=False, slots=True)

@@ -13,6 +13,7 @@ from tilewright.ir.rewrite import count_uses
 from tilewright.targets.counting import SITE_WORDS, work_of
 from tilewright.targets.cuda import ahead, assign, control, mma, numbers, rules
 from tilewright.targets.cuda.arch import Arch
+from tilewright.targets.cuda.axes import axes
 from tilewright.targets.cuda.counters import FLOPS_WORD, Counters
 from tilewright.targets.cuda.emitter import SHARED, Emitter, SharedMemoryError
 from tilewright.targets.cuda.guard import Guard
@@ -55,6 +56,7 @@ class Lowering:
         self.kernel = kernel = self.assigned.kernel
         self.memory = Memory(self.e, kernel)
         self.guard = Guard(self, bounds)
+        self.axes = axes(kernel)
         self.counters = Counters(self.e, self.memory) if counters else None
         if self.counters is not None:
             self.memory.counters = self.counters
