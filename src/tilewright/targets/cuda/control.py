@@ -80,6 +80,8 @@ def for_loop(x: Lowering, inst: Inst) -> list[Tile]:
         x.bind([body.params[0]], [uniform(counter, x.layout(body.params[0]))])
         x.bind(params, carried)
         made = x.block(body)
+        if ring:
+            ring.look()
     ends = [x.in_layout(t, s.layout) for t, s in zip(made, starts, strict=True)]
     following = e.b.add(counter, step)
     last = w.here

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilewright.codegen.literals import Lane
@@ -21,11 +23,25 @@ if TYPE_CHECKING:
 COPY = "llvm.nvvm.cp.async"
 
 
+@dataclass(frozen=True)
+class Copies:
+    """What one thread copies for one load: vectors, where they go, and under which conditions."""
+
+    load: Inst
+    bytes: int  # of one vector
+    vectors: list[Vector]
+    targets: list[Lane]
+    masks: list[Lane | None]
+    layout: Layout
+    mask: Tile | None
+
+
 class Ring:
     """The copies of one loop: what is read in a turn was asked for `stages` - 1 turns before.
 
-    `counter` and `state` are the loop's number and its carried values (those that addresses
-    need) of the turn that is copied next; `read` and `write` are stages, by their number.
+    Of the turn that is copied next, `counter` and `state` are the loop's number and the carried
+    values that addresses need, and `go` says that it comes and that none of its accesses lies
+    outside. `read` and `write` are stages, by their number.
     """
 
     def __init__(self, x: Lowering, loop: Inst, plan: Plan, starts: Sequence[Tile]):
@@ -36,44 +52,29 @@ class Ring:
         self.params = [loops.carried_params(loop, self.body)[k] for k in plan.carried]
         self.yields = [loops.yields(loop)[k] for k in plan.carried]
         self.layouts = [starts[k].layout for k in plan.carried]
-        self.bases = {
-            load: self.e.memory.take(s.size * plan.stages) for load, s in plan.loads.items()
-        }
+        size = plan.stages
+        self.bases = {k: self.e.memory.take(size * s.size) for k, s in plan.loads.items()}
+        self.doubtful: set[Inst] = set()  # loads that no scalar code can answer for
         self.counter, self.state = self.low, [starts[k] for k in plan.carried]
         self.read, self.write = self.e.const(0), self.e.const(plan.stages - 1)
         for stage in range(plan.stages - 1):
+            self.look()
             self.copy(self.e.const(stage))
+        self.look()
 
     # --- what the loop carries for it
 
     def values(self) -> list[Tile]:
         one = self.x.layout(self.body.params[0])
-        return [uniform(v, one) for v in (self.counter, self.read, self.write)] + self.state
+        return [uniform(v, one) for v in (self.counter, self.read, self.write, self.go)] + (
+            self.state
+        )
 
     def set(self, values: Sequence[Tile]) -> None:
-        self.counter, self.read, self.write = (v.lane for v in values[:3])
-        self.state = list(values[3:])
+        self.counter, self.read, self.write, self.go = (v.lane for v in values[:4])
+        self.state = list(values[4:])
 
     # --- one turn
-
-    def copy(self, stage: Lane) -> None:
-        """Ask for the next turn's tiles, none past the end, and step on."""
-        x, e = self.x, self.e
-        on = e.b.lt(self.counter, self.high)
-        x.bind([self.body.params[0]], [uniform(self.counter, x.layout(self.body.params[0]))])
-        x.bind(self.params, self.state)
-        x.converted.append({})
-        for inst in self.plan.steps:
-            x.inst(inst)
-        with e.w.when(on.text):
-            for load, shared in self.plan.loads.items():
-                self.copy_tile(load, shared, self.place(load, stage))
-        e.w.declare(f"declare void @{COPY}.commit.group()")
-        e.w.write(f"call void @{COPY}.commit.group()")
-        self.counter = e.b.add(self.counter, self.step)
-        made = [x.tiles[v] for v in self.yields]
-        self.state = [x.in_layout(m, layout) for m, layout in zip(made, self.layouts, strict=True)]
-        x.converted.pop()
 
     def turn(self) -> None:
         """At the start of the body: wait for this turn's tiles, ask for those of a later one."""
@@ -83,6 +84,50 @@ class Ring:
         for load, shared in self.plan.loads.items():
             self.stage(load, Staged(shared, self.place(load, self.read)))
         self.read, self.write = self.following(self.read), self.following(self.write)
+
+    @contextmanager
+    def later(self) -> Iterator[None]:
+        """Within, values are those of the turn that is copied next."""
+        x = self.x
+        x.bind([self.body.params[0]], [uniform(self.counter, x.layout(self.body.params[0]))])
+        x.bind(self.params, self.state)
+        x.converted.append({})
+        for inst in self.plan.steps:
+            x.inst(inst)
+        yield
+        x.converted.pop()
+
+    def look(self) -> None:
+        """Find out whether the next turn is without a doubt; best done among the products."""
+        guard = self.x.guard
+        with self.later():
+            self.go = self.e.b.lt(self.counter, self.high)
+            for load in filter(guard.is_checked, self.plan.loads):
+                fine = guard.tile_inside(load)
+                self.go = self.e.both(self.go, fine)
+                if fine is None:
+                    self.doubtful.add(load)
+
+    def copy(self, stage: Lane) -> None:
+        """Ask for the next turn's tiles, none past the end, and step on."""
+        x, e = self.x, self.e
+        with self.later():
+            copies = [self.copies(k, s, self.place(k, stage)) for k, s in self.plan.loads.items()]
+            go, unsure, join = (e.w.new_label(stem) for stem in ("go", "unsure", "copied"))
+            e.w.branch_often(self.go.text, go, unsure)
+            with e.w.apart(unsure):
+                with e.w.when(e.b.lt(self.counter, self.high).text):
+                    self.perform(copies, self.plan.loads)
+                e.w.branch(join)
+            e.w.label(go)
+            self.perform(copies, self.doubtful)
+            e.w.branch(join)
+            e.w.label(join)
+            e.w.declare(f"declare void @{COPY}.commit.group()")
+            e.w.write(f"call void @{COPY}.commit.group()")
+            self.counter = e.b.add(self.counter, self.step)
+            made = [x.tiles[v] for v in self.yields]
+        self.state = [x.in_layout(m, layout) for m, layout in zip(made, self.layouts, strict=True)]
 
     def stage(self, source: Inst, staged: Staged) -> None:
         """Bind what a load or a permutation gives to the tile in shared memory."""
@@ -116,8 +161,8 @@ class Ring:
 
     # --- copies
 
-    def copy_tile(self, load: Inst, shared: Shared, base: Lane) -> None:
-        """Copy what a load would load; zeros where its mask is false."""
+    def copies(self, load: Inst, shared: Shared, base: Lane) -> Copies:
+        """What a load would load, and zeros where its mask is false."""
         x, e, m = self.x, self.e, self.x.memory
         layout = x.access_layout(load)
         pointer = x.tile(load.operands[0], layout)
@@ -126,21 +171,33 @@ class Ring:
         accesses = [rs for rs in x.assigned.vectors(load) if not any(r & spare for r in rs)]
         places = m.places(load.operands[0], pointer)
         vectors = [Vector(rs, places[rs[0]]) for rs in accesses]
-        targets = self.targets(layout, shared, base, [rs[0] for rs in accesses])
         owner = e.owner(layout)
         masks = [
             e.both(owner, mask.lanes[v.registers[0]] if mask is not None else None) for v in vectors
         ]
         m.hazards.before(load, layout)
+        targets = self.targets(layout, shared, base, [rs[0] for rs in accesses])
+        return Copies(
+            load, len(accesses[0]) * shared.bytes, vectors, targets, masks, layout, mask
+        )  # fmt: skip
 
-        def perform(k: int, mask: Lane | None) -> list[Lane]:
-            self.copy_vector(targets[k], vectors[k].place, count * shared.bytes, mask)
-            return []
+    def perform(self, copies: Sequence[Copies], checked: Container[Inst]) -> None:
+        """Copy, some of it with a check of every vector."""
+        x = self.x
+        for c in copies:
 
-        count = len(accesses[0])
-        if m.counters is not None:
-            m.counters.access(load, layout, vectors, masks, mask)
-        x.guard.guarded(load, vectors, masks, shared.bytes, perform)
+            def one(k: int, mask: Lane | None, c: Copies = c) -> list[Lane]:
+                self.copy_vector(c.targets[k], c.vectors[k].place, c.bytes, mask)
+                return []
+
+            if x.counters is not None:
+                x.counters.access(c.load, c.layout, c.vectors, c.masks, c.mask)
+            if c.load in checked:
+                size = self.plan.loads[c.load].bytes
+                x.guard.guarded(c.load, c.vectors, c.masks, size, one)
+            else:
+                for k, mask in enumerate(c.masks):
+                    one(k, mask)
 
     def targets(
         self, layout: Layout, shared: Shared, base: Lane, registers: Sequence[int]
