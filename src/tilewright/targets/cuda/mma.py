@@ -182,19 +182,11 @@ class Product:
         shape = self.layout.shape
         inner = self.inst.operands[0].type.shape[-1]
         counts = registers_of(self.layout)
-        batches = range(shape[0] if len(shape) == 3 else 1)
-        steps = [(batch, k) for batch in batches for k in range(0, inner, self.found.inner)]
-
-        def operands(batch: int, k: int) -> tuple[list, list]:
-            lefts = [readers[0].read(batch, i, k) for i in counts.rows]
-            return lefts, [readers[1].read(batch, j, k) for j in counts.columns]
-
-        following = operands(*steps[0])
-        for number, (batch, _) in enumerate(steps, 1):
-            lefts, rights = following
-            if number < len(steps):
-                following = operands(*steps[number])  # loads begin before these products
-            self.multiply(sums, lefts, rights, counts, batch)
+        for batch in range(shape[0] if len(shape) == 3 else 1):
+            for k in range(0, inner, self.found.inner):
+                lefts = [readers[0].read(batch, i, k) for i in counts.rows]
+                rights = [readers[1].read(batch, j, k) for j in counts.columns]
+                self.multiply(sums, lefts, rights, counts, batch)
         e.memory.give_back(stored)
         return tile(self.layout, [e.b.cast(v, acc.dtype) for v in sums])
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilewright.codegen.literals import Lane
+from tilewright.ir import types as t
 from tilewright.ir.inst import Inst
 from tilewright.ops import shape
 from tilewright.passes import loops
 from tilewright.targets.cuda.ahead import Plan
 from tilewright.targets.cuda.layout import Layout, union
-from tilewright.targets.cuda.memory import Place, Vector
+from tilewright.targets.cuda.memory import Place, Vector, offset_text
 from tilewright.targets.cuda.operands import Shared
 from tilewright.targets.cuda.tiles import Staged, Tile, uniform
 
@@ -54,12 +55,14 @@ class Ring:
         self.layouts = [starts[k].layout for k in plan.carried]
         size = plan.stages
         self.bases = {k: self.e.memory.take(size * s.size) for k, s in plan.loads.items()}
-        self.doubtful: set[Inst] = set()  # loads that no scalar code can answer for
+        self.checked = [k for k in plan.loads if x.guard.is_checked(k)]
+        self.doubtful: dict[Inst, None] = {}  # of these, which no scalar code can answer for
         self.counter, self.state = self.low, [starts[k] for k in plan.carried]
         self.read, self.write = self.e.const(0), self.e.const(plan.stages - 1)
         for stage in range(plan.stages - 1):
             self.look()
             self.copy(self.e.const(stage))
+            self.finish(self.e.const(stage))
         self.look()
 
     # --- what the loop carries for it
@@ -76,14 +79,19 @@ class Ring:
 
     # --- one turn
 
-    def turn(self) -> None:
+    def begin(self) -> None:
         """At the start of the body: wait for this turn's tiles, ask for those of a later one."""
         self.wait(self.plan.stages - 2)
         self.e.barrier()
         self.copy(self.write)
         for load, shared in self.plan.loads.items():
             self.stage(load, Staged(shared, self.place(load, self.read)))
+
+    def end(self) -> None:
+        """At the end of the body, where a branch does not tear the products apart."""
+        self.finish(self.write)
         self.read, self.write = self.following(self.read), self.following(self.write)
+        self.look()
 
     @contextmanager
     def later(self) -> Iterator[None]:
@@ -99,33 +107,40 @@ class Ring:
 
     def look(self) -> None:
         """Find out whether the next turn is without a doubt; best done among the products."""
-        guard = self.x.guard
         with self.later():
             self.go = self.e.b.lt(self.counter, self.high)
-            for load in filter(guard.is_checked, self.plan.loads):
-                fine = guard.tile_inside(load)
+            for load in self.checked:
+                fine = self.x.guard.tile_inside(load)
                 self.go = self.e.both(self.go, fine)
                 if fine is None:
-                    self.doubtful.add(load)
+                    self.doubtful[load] = None
 
     def copy(self, stage: Lane) -> None:
-        """Ask for the next turn's tiles, none past the end, and step on."""
-        x, e = self.x, self.e
+        """Ask for the next turn's tiles, where there is no doubt; the rest is left to `finish`."""
         with self.later():
-            copies = [self.copies(k, s, self.place(k, stage)) for k, s in self.plan.loads.items()]
-            go, unsure, join = (e.w.new_label(stem) for stem in ("go", "unsure", "copied"))
-            e.w.branch_often(self.go.text, go, unsure)
-            with e.w.apart(unsure):
-                with e.w.when(e.b.lt(self.counter, self.high).text):
-                    self.perform(copies, self.plan.loads)
-                e.w.branch(join)
-            e.w.label(go)
-            self.perform(copies, self.doubtful)
-            e.w.branch(join)
-            e.w.label(join)
+            for load, shared in self.plan.loads.items():
+                if load not in self.doubtful:
+                    self.perform(self.copies(load, shared, self.place(load, stage)), self.go)
+
+    def finish(self, stage: Lane) -> None:
+        """Ask for what needs a check of every vector, none past the end, and step on."""
+        x, e, b = self.x, self.e, self.e.b
+        with self.later():
+            if self.checked:
+                comes, unsure = b.lt(self.counter, self.high), b.bit_not(self.go)
+                late = (
+                    self.copies_of(self.doubtful, stage),
+                    self.copies_of([k for k in self.plan.loads if k not in self.doubtful], stage),
+                )
+                with e.w.when((comes if self.doubtful else e.both(comes, unsure)).text):
+                    for copies in late[0]:
+                        self.check(copies)
+                    with e.w.when(unsure.text):
+                        for copies in late[1]:
+                            self.check(copies)
             e.w.declare(f"declare void @{COPY}.commit.group()")
             e.w.write(f"call void @{COPY}.commit.group()")
-            self.counter = e.b.add(self.counter, self.step)
+            self.counter = b.add(self.counter, self.step)
             made = [x.tiles[v] for v in self.yields]
         self.state = [x.in_layout(m, layout) for m, layout in zip(made, self.layouts, strict=True)]
 
@@ -161,9 +176,12 @@ class Ring:
 
     # --- copies
 
+    def copies_of(self, loads: Iterable[Inst], stage: Lane) -> list[Copies]:
+        return [self.copies(k, self.plan.loads[k], self.place(k, stage)) for k in loads]
+
     def copies(self, load: Inst, shared: Shared, base: Lane) -> Copies:
         """What a load would load, and zeros where its mask is false."""
-        x, e, m = self.x, self.e, self.x.memory
+        x, m = self.x, self.x.memory
         layout = x.access_layout(load)
         pointer = x.tile(load.operands[0], layout)
         mask = x.tile(load.operands[1], layout) if len(load.operands) > 1 else None
@@ -171,33 +189,40 @@ class Ring:
         accesses = [rs for rs in x.assigned.vectors(load) if not any(r & spare for r in rs)]
         places = m.places(load.operands[0], pointer)
         vectors = [Vector(rs, places[rs[0]]) for rs in accesses]
-        owner = e.owner(layout)
-        masks = [
-            e.both(owner, mask.lanes[v.registers[0]] if mask is not None else None) for v in vectors
-        ]
+        masks = [mask.lanes[v.registers[0]] if mask is not None else None for v in vectors]
         m.hazards.before(load, layout)
         targets = self.targets(layout, shared, base, [rs[0] for rs in accesses])
-        return Copies(
-            load, len(accesses[0]) * shared.bytes, vectors, targets, masks, layout, mask
-        )  # fmt: skip
+        size = len(accesses[0]) * shared.bytes
+        return Copies(load, size, vectors, targets, masks, layout, mask)
 
-    def perform(self, copies: Sequence[Copies], checked: Container[Inst]) -> None:
-        """Copy, some of it with a check of every vector."""
+    def perform(self, copies: Copies, on: Lane) -> None:
+        """Copy where `on` holds."""
         x = self.x
-        for c in copies:
+        if x.counters is not None:
+            with self.e.w.when(on.text):
+                self.count(copies)
+        on = self.e.both(on, self.e.owner(copies.layout))
+        for vector, target, mask in zip(copies.vectors, copies.targets, copies.masks, strict=True):
+            self.copy_vector(target, vector.place, copies.bytes, mask, on)
 
-            def one(k: int, mask: Lane | None, c: Copies = c) -> list[Lane]:
-                self.copy_vector(c.targets[k], c.vectors[k].place, c.bytes, mask)
-                return []
+    def check(self, copies: Copies) -> None:
+        """Copy what lies inside of the argument."""
+        owner, true = self.e.owner(copies.layout), self.e.b.const(1, t.int1)
 
-            if x.counters is not None:
-                x.counters.access(c.load, c.layout, c.vectors, c.masks, c.mask)
-            if c.load in checked:
-                size = self.plan.loads[c.load].bytes
-                x.guard.guarded(c.load, c.vectors, c.masks, size, one)
-            else:
-                for k, mask in enumerate(c.masks):
-                    one(k, mask)
+        def one(k: int, mask: Lane | None) -> list[Lane]:
+            place = copies.vectors[k].place
+            self.copy_vector(copies.targets[k], place, copies.bytes, mask, owner or true)
+            return []
+
+        if self.x.counters is not None:
+            self.count(copies)
+        size = self.plan.loads[copies.load].bytes
+        self.x.guard.guarded(copies.load, copies.vectors, copies.masks, size, one)
+
+    def count(self, copies: Copies) -> None:
+        owner = self.e.owner(copies.layout)
+        masks = [self.e.both(owner, mask) for mask in copies.masks]
+        self.x.counters.access(copies.load, copies.layout, copies.vectors, masks, copies.mask)
 
     def targets(
         self, layout: Layout, shared: Shared, base: Lane, registers: Sequence[int]
@@ -216,16 +241,22 @@ class Ring:
             out.append(e.plus(bases[low], constant ^ low))
         return out
 
-    def copy_vector(self, target: Lane, place: Place, bytes: int, on: Lane | None) -> None:
+    def copy_vector(
+        self, target: Lane, place: Place, bytes: int, mask: Lane | None, on: Lane
+    ) -> None:
+        """Where `on` holds, copy one vector, or zeros where the mask is false."""
         e = self.e
-        size = e.const(bytes) if on is None else e.b.select(on, e.const(bytes), e.const(0))
         kind = "cg" if bytes == 16 else "ca"
-        name = f"{COPY}.{kind}.shared.global.{bytes}.s"
-        e.w.declare(f"declare void @{name}(ptr addrspace(3), ptr addrspace(1), i32)")
-        to = e.w.value(f"inttoptr {target.typed} to ptr addrspace(3)")
-        source = self.x.memory.global_pointer(place.pointer)
-        if place.bytes:
-            source = e.w.value(f"getelementptr i8, ptr addrspace(1) {source}, i64 {place.bytes}")
+        source = offset_text("$1", place.bytes)
+        text = f"@$2 cp.async.{kind}.shared.global [$0], [{source}], {bytes}"
+        pointer = self.x.memory.global_pointer(place.pointer)
+        operands = [target.typed, f"ptr addrspace(1) {pointer}", on.typed]
+        constraints = "r,l,b"
+        if mask is not None:
+            size = e.b.select(mask, e.const(bytes), e.const(0))
+            text, constraints = text + ", $3", constraints + ",r"
+            operands.append(size.typed)
         e.w.write(
-            f"call void @{name}(ptr addrspace(3) {to}, ptr addrspace(1) {source}, {size.typed})"
+            f'call void asm sideeffect "{text};", "{constraints},~{{memory}}"'
+            f"({', '.join(operands)})"
         )
