@@ -15,8 +15,9 @@ SPOILT = 0xCB  # a byte that makes a NaN of any float
 HEAD, ENTRY = 3, 5
 
 CALL = re.compile(
-    r"call void @llvm\.nvvm\.cp\.async\.c[ag]\.shared\.global\.(\d+)\.s"
-    r"\(ptr (\S+), ptr (\S+), (i32 \S+)\)"
+    r'call void asm sideeffect "@\$2 cp\.async\.c[ag]\.shared\.global \[\$0\], '
+    r'\[\$1(?: \+ (-?\d+))?\], (\d+)(, \$3)?;", "[^"]*"'
+    r"\(i32 (\S+), ptr (\S+), i1 (\w+|%\w+)(?:, i32 (\S+))?\)"
 )
 COMMIT = "call void @llvm.nvvm.cp.async.commit.group()"
 WAIT = re.compile(r"call void @llvm\.nvvm\.cp\.async\.wait\.group\((i32 \d+)\)")
@@ -27,9 +28,17 @@ def queue() -> ctypes.Array:
 
 
 def rewritten(line: str) -> str:
-    line = CALL.sub(r"call void @sim_copy(ptr %sim, ptr \2, ptr \3, i32 \1, \4)", line)
+    line = CALL.sub(copy, line)
     line = line.replace(COMMIT, "call void @sim_commit(ptr %sim)")
     return WAIT.sub(r"call void @sim_settle(ptr %sim, \1)", line)
+
+
+def copy(match: re.Match) -> str:
+    far, bytes, sized, target, source, on, size = match.groups()
+    return (
+        f"call void @sim_copy(ptr %sim, i32 {target}, ptr {source}, i64 {far or 0}, i32 {bytes}, "
+        f"i32 {size if sized else bytes}, i1 {on})"
+    )
 
 
 HELPERS = f"""
@@ -40,7 +49,13 @@ define internal ptr @sim_queue(ptr %s) {{
   %q = load volatile ptr, ptr %p
   ret ptr %q
 }}
-define internal void @sim_copy(ptr %s, ptr %to, ptr %from, i32 %bytes, i32 %size) noinline {{
+define internal void @sim_copy(
+  ptr %s, i32 %at, ptr %base, i64 %far, i32 %bytes, i32 %size, i1 %on
+) noinline {{
+  br i1 %on, label %go, label %end
+go:
+  %to = inttoptr i32 %at to ptr
+  %from = getelementptr i8, ptr %base, i64 %far
   %q = call ptr @sim_queue(ptr %s)
   %n = zext i32 %bytes to i64
   %m = zext i32 %size to i64
@@ -50,8 +65,8 @@ define internal void @sim_copy(ptr %s, ptr %to, ptr %from, i32 %bytes, i32 %size
   %tail = load volatile i64, ptr %tailp
   %next = add i64 %tail, 1
   store volatile i64 %next, ptr %tailp
-  %far = mul i64 %tail, {ENTRY}
-  %place = add i64 %far, {HEAD}
+  %row = mul i64 %tail, {ENTRY}
+  %place = add i64 %row, {HEAD}
   %entry = getelementptr i64, ptr %q, i64 %place
   store volatile ptr %to, ptr %entry
   %b = getelementptr i64, ptr %entry, i32 1
@@ -62,6 +77,8 @@ define internal void @sim_copy(ptr %s, ptr %to, ptr %from, i32 %bytes, i32 %size
   store volatile i64 %m, ptr %d
   %e = getelementptr i64, ptr %entry, i32 4
   store volatile i64 %group, ptr %e
+  br label %end
+end:
   ret void
 }}
 define internal void @sim_commit(ptr %s) noinline {{

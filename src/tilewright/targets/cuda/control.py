@@ -76,10 +76,12 @@ def for_loop(x: Lowering, inst: Inst) -> list[Tile]:
         ring.set(tiles_of(ring_phis, firsts))
     with x.memory.hazards.loop(inst.blocks):
         if ring:
-            ring.turn()
+            ring.begin()
         x.bind([body.params[0]], [uniform(counter, x.layout(body.params[0]))])
         x.bind(params, carried)
         made = x.block(body)
+        if ring:
+            ring.end()
     ends = [x.in_layout(t, s.layout) for t, s in zip(made, starts, strict=True)]
     following = e.b.add(counter, step)
     last = w.here

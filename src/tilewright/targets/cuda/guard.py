@@ -51,15 +51,22 @@ class Guard:
         each thread tests its own part: all that lies at known distances at once.
         """
         param = self.x.memory.param(inst)
-        if not self.bounds or param is None:
+        if not self.is_checked(inst):
             return [perform(k, mask) for k, mask in enumerate(masks)]
-        fine = self.reach.inside(inst, *self.room_around(param))
+        fine = self.tile_inside(inst)
         if fine is None:
             anchors = {v.place.pointer.text for v in vectors}
             if len(anchors) == len(vectors):
                 return self.each(inst, param, vectors, masks, size, perform)
             fine = self.all_inside(param, vectors, size)
         return self.in_two_ways(inst, param, vectors, masks, size, perform, fine)
+
+    def is_checked(self, inst: Inst) -> bool:
+        return self.bounds and self.x.memory.param(inst) is not None
+
+    def tile_inside(self, inst: Inst) -> Lane | None:
+        """Whether all of a checked access is inside, in scalar code; None: nobody can tell."""
+        return self.reach.inside(inst, *self.room_around(self.x.memory.param(inst)))
 
     def in_two_ways(
         self,
@@ -141,20 +148,27 @@ class Guard:
         return self.ends[param]
 
     def room(self, param: int, bytes: int) -> tuple[Lane, Lane]:
-        """(low, room): `bytes` bytes from an address on are inside if address - low <= room."""
+        """(low, room): `bytes` bytes from an address on are inside if address - low <= room.
+
+        Computed at the start of the kernel, but anew in code apart: registers are worth more.
+        """
+        if self.e.w.is_apart:
+            return self.find_room(param, bytes)
         key = param, bytes
         if key not in self.rooms:
-            b = self.e.b
             with self.e.w.once():
-                low, high = Lane(f"%low{param}", t.uint64), Lane(f"%high{param}", t.uint64)
-                size = b.sub(high, low)
-                least = b.const(bytes, t.uint64)
-                fits = b.ge(size, least)
-                # Where nothing fits, no address is inside: -1 is 0 from -1 on, at a size of 1.
-                low = b.select(fits, low, b.const(-1, t.uint64))
-                room = b.select(fits, b.sub(size, least), b.const(0, t.uint64))
-                self.rooms[key] = low, room
+                self.rooms[key] = self.find_room(param, bytes)
         return self.rooms[key]
+
+    def find_room(self, param: int, bytes: int) -> tuple[Lane, Lane]:
+        b = self.e.b
+        low, high = Lane(f"%low{param}", t.uint64), Lane(f"%high{param}", t.uint64)
+        size = b.sub(high, low)
+        least = b.const(bytes, t.uint64)
+        fits = b.ge(size, least)
+        # Where nothing fits, no address is inside: -1 is 0 from -1 on, at a size of 1.
+        low = b.select(fits, low, b.const(-1, t.uint64))
+        return low, b.select(fits, b.sub(size, least), b.const(0, t.uint64))
 
     def inside(self, param: int, place: Place, bytes: int) -> Lane:
         b = self.e.b

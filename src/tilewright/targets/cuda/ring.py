@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilewright.codegen.literals import Lane
+from tilewright.ir import types as t
 from tilewright.ir.inst import Inst
 from tilewright.ops import shape
 from tilewright.passes import loops
 from tilewright.targets.cuda.ahead import Plan
 from tilewright.targets.cuda.layout import Layout, union
-from tilewright.targets.cuda.memory import Place, Vector
+from tilewright.targets.cuda.memory import Place, Vector, offset_text
 from tilewright.targets.cuda.operands import Shared
 from tilewright.targets.cuda.tiles import Staged, Tile, uniform
 
@@ -21,11 +24,25 @@ if TYPE_CHECKING:
 COPY = "llvm.nvvm.cp.async"
 
 
+@dataclass(frozen=True)
+class Copies:
+    """What one thread copies for one load: vectors, where they go, and under which conditions."""
+
+    load: Inst
+    bytes: int  # of one vector
+    vectors: list[Vector]
+    targets: list[Lane]
+    masks: list[Lane | None]
+    layout: Layout
+    mask: Tile | None
+
+
 class Ring:
     """The copies of one loop: what is read in a turn was asked for `stages` - 1 turns before.
 
-    `counter` and `state` are the loop's number and its carried values (those that addresses
-    need) of the turn that is copied next; `read` and `write` are stages, by their number.
+    Of the turn that is copied next, `counter` and `state` are the loop's number and the carried
+    values that addresses need, and `go` says that it comes and that none of its accesses lies
+    outside. `read` and `write` are stages, by their number.
     """
 
     def __init__(self, x: Lowering, loop: Inst, plan: Plan, starts: Sequence[Tile]):
@@ -36,53 +53,96 @@ class Ring:
         self.params = [loops.carried_params(loop, self.body)[k] for k in plan.carried]
         self.yields = [loops.yields(loop)[k] for k in plan.carried]
         self.layouts = [starts[k].layout for k in plan.carried]
-        self.bases = {
-            load: self.e.memory.take(s.size * plan.stages) for load, s in plan.loads.items()
-        }
+        size = plan.stages
+        self.bases = {k: self.e.memory.take(size * s.size) for k, s in plan.loads.items()}
+        self.checked = [k for k in plan.loads if x.guard.is_checked(k)]
+        self.doubtful: dict[Inst, None] = {}  # of these, which no scalar code can answer for
         self.counter, self.state = self.low, [starts[k] for k in plan.carried]
         self.read, self.write = self.e.const(0), self.e.const(plan.stages - 1)
         for stage in range(plan.stages - 1):
+            self.look()
             self.copy(self.e.const(stage))
+            self.finish(self.e.const(stage))
+        self.look()
 
     # --- what the loop carries for it
 
     def values(self) -> list[Tile]:
         one = self.x.layout(self.body.params[0])
-        return [uniform(v, one) for v in (self.counter, self.read, self.write)] + self.state
+        return [uniform(v, one) for v in (self.counter, self.read, self.write, self.go)] + (
+            self.state
+        )
 
     def set(self, values: Sequence[Tile]) -> None:
-        self.counter, self.read, self.write = (v.lane for v in values[:3])
-        self.state = list(values[3:])
+        self.counter, self.read, self.write, self.go = (v.lane for v in values[:4])
+        self.state = list(values[4:])
 
     # --- one turn
 
-    def copy(self, stage: Lane) -> None:
-        """Ask for the next turn's tiles, none past the end, and step on."""
-        x, e = self.x, self.e
-        on = e.b.lt(self.counter, self.high)
-        x.bind([self.body.params[0]], [uniform(self.counter, x.layout(self.body.params[0]))])
-        x.bind(self.params, self.state)
-        x.converted.append({})
-        for inst in self.plan.steps:
-            x.inst(inst)
-        with e.w.when(on.text):
-            for load, shared in self.plan.loads.items():
-                self.copy_tile(load, shared, self.place(load, stage))
-        e.w.declare(f"declare void @{COPY}.commit.group()")
-        e.w.write(f"call void @{COPY}.commit.group()")
-        self.counter = e.b.add(self.counter, self.step)
-        made = [x.tiles[v] for v in self.yields]
-        self.state = [x.in_layout(m, layout) for m, layout in zip(made, self.layouts, strict=True)]
-        x.converted.pop()
-
-    def turn(self) -> None:
+    def begin(self) -> None:
         """At the start of the body: wait for this turn's tiles, ask for those of a later one."""
         self.wait(self.plan.stages - 2)
         self.e.barrier()
         self.copy(self.write)
         for load, shared in self.plan.loads.items():
             self.stage(load, Staged(shared, self.place(load, self.read)))
+
+    def end(self) -> None:
+        """At the end of the body, where a branch does not tear the products apart."""
+        self.finish(self.write)
         self.read, self.write = self.following(self.read), self.following(self.write)
+        self.look()
+
+    @contextmanager
+    def later(self) -> Iterator[None]:
+        """Within, values are those of the turn that is copied next."""
+        x = self.x
+        x.bind([self.body.params[0]], [uniform(self.counter, x.layout(self.body.params[0]))])
+        x.bind(self.params, self.state)
+        x.converted.append({})
+        for inst in self.plan.steps:
+            x.inst(inst)
+        yield
+        x.converted.pop()
+
+    def look(self) -> None:
+        """Find out whether the next turn is without a doubt; best done among the products."""
+        with self.later():
+            self.go = self.e.b.lt(self.counter, self.high)
+            for load in self.checked:
+                fine = self.x.guard.tile_inside(load)
+                self.go = self.e.both(self.go, fine)
+                if fine is None:
+                    self.doubtful[load] = None
+
+    def copy(self, stage: Lane) -> None:
+        """Ask for the next turn's tiles, where there is no doubt; the rest is left to `finish`."""
+        with self.later():
+            for load, shared in self.plan.loads.items():
+                if load not in self.doubtful:
+                    self.perform(self.copies(load, shared, self.place(load, stage)), self.go)
+
+    def finish(self, stage: Lane) -> None:
+        """Ask for what needs a check of every vector, none past the end, and step on."""
+        x, e, b = self.x, self.e, self.e.b
+        with self.later():
+            if self.checked:
+                comes, unsure = b.lt(self.counter, self.high), b.bit_not(self.go)
+                late = (
+                    self.copies_of(self.doubtful, stage),
+                    self.copies_of([k for k in self.plan.loads if k not in self.doubtful], stage),
+                )
+                with e.w.when((comes if self.doubtful else e.both(comes, unsure)).text):
+                    for copies in late[0]:
+                        self.check(copies)
+                    with e.w.when(unsure.text):
+                        for copies in late[1]:
+                            self.check(copies)
+            e.w.declare(f"declare void @{COPY}.commit.group()")
+            e.w.write(f"call void @{COPY}.commit.group()")
+            self.counter = b.add(self.counter, self.step)
+            made = [x.tiles[v] for v in self.yields]
+        self.state = [x.in_layout(m, layout) for m, layout in zip(made, self.layouts, strict=True)]
 
     def stage(self, source: Inst, staged: Staged) -> None:
         """Bind what a load or a permutation gives to the tile in shared memory."""
@@ -116,9 +176,12 @@ class Ring:
 
     # --- copies
 
-    def copy_tile(self, load: Inst, shared: Shared, base: Lane) -> None:
-        """Copy what a load would load; zeros where its mask is false."""
-        x, e, m = self.x, self.e, self.x.memory
+    def copies_of(self, loads: Iterable[Inst], stage: Lane) -> list[Copies]:
+        return [self.copies(k, self.plan.loads[k], self.place(k, stage)) for k in loads]
+
+    def copies(self, load: Inst, shared: Shared, base: Lane) -> Copies:
+        """What a load would load, and zeros where its mask is false."""
+        x, m = self.x, self.x.memory
         layout = x.access_layout(load)
         pointer = x.tile(load.operands[0], layout)
         mask = x.tile(load.operands[1], layout) if len(load.operands) > 1 else None
@@ -126,21 +189,40 @@ class Ring:
         accesses = [rs for rs in x.assigned.vectors(load) if not any(r & spare for r in rs)]
         places = m.places(load.operands[0], pointer)
         vectors = [Vector(rs, places[rs[0]]) for rs in accesses]
-        targets = self.targets(layout, shared, base, [rs[0] for rs in accesses])
-        owner = e.owner(layout)
-        masks = [
-            e.both(owner, mask.lanes[v.registers[0]] if mask is not None else None) for v in vectors
-        ]
+        masks = [mask.lanes[v.registers[0]] if mask is not None else None for v in vectors]
         m.hazards.before(load, layout)
+        targets = self.targets(layout, shared, base, [rs[0] for rs in accesses])
+        size = len(accesses[0]) * shared.bytes
+        return Copies(load, size, vectors, targets, masks, layout, mask)
 
-        def perform(k: int, mask: Lane | None) -> list[Lane]:
-            self.copy_vector(targets[k], vectors[k].place, count * shared.bytes, mask)
+    def perform(self, copies: Copies, on: Lane) -> None:
+        """Copy where `on` holds."""
+        x = self.x
+        if x.counters is not None:
+            with self.e.w.when(on.text):
+                self.count(copies)
+        on = self.e.both(on, self.e.owner(copies.layout))
+        for vector, target, mask in zip(copies.vectors, copies.targets, copies.masks, strict=True):
+            self.copy_vector(target, vector.place, copies.bytes, mask, on)
+
+    def check(self, copies: Copies) -> None:
+        """Copy what lies inside of the argument."""
+        owner, true = self.e.owner(copies.layout), self.e.b.const(1, t.int1)
+
+        def one(k: int, mask: Lane | None) -> list[Lane]:
+            place = copies.vectors[k].place
+            self.copy_vector(copies.targets[k], place, copies.bytes, mask, owner or true)
             return []
 
-        count = len(accesses[0])
-        if m.counters is not None:
-            m.counters.access(load, layout, vectors, masks, mask)
-        x.guard.guarded(load, vectors, masks, shared.bytes, perform)
+        if self.x.counters is not None:
+            self.count(copies)
+        size = self.plan.loads[copies.load].bytes
+        self.x.guard.guarded(copies.load, copies.vectors, copies.masks, size, one)
+
+    def count(self, copies: Copies) -> None:
+        owner = self.e.owner(copies.layout)
+        masks = [self.e.both(owner, mask) for mask in copies.masks]
+        self.x.counters.access(copies.load, copies.layout, copies.vectors, masks, copies.mask)
 
     def targets(
         self, layout: Layout, shared: Shared, base: Lane, registers: Sequence[int]
@@ -159,16 +241,22 @@ class Ring:
             out.append(e.plus(bases[low], constant ^ low))
         return out
 
-    def copy_vector(self, target: Lane, place: Place, bytes: int, on: Lane | None) -> None:
+    def copy_vector(
+        self, target: Lane, place: Place, bytes: int, mask: Lane | None, on: Lane
+    ) -> None:
+        """Where `on` holds, copy one vector, or zeros where the mask is false."""
         e = self.e
-        size = e.const(bytes) if on is None else e.b.select(on, e.const(bytes), e.const(0))
         kind = "cg" if bytes == 16 else "ca"
-        name = f"{COPY}.{kind}.shared.global.{bytes}.s"
-        e.w.declare(f"declare void @{name}(ptr addrspace(3), ptr addrspace(1), i32)")
-        to = e.w.value(f"inttoptr {target.typed} to ptr addrspace(3)")
-        source = self.x.memory.global_pointer(place.pointer)
-        if place.bytes:
-            source = e.w.value(f"getelementptr i8, ptr addrspace(1) {source}, i64 {place.bytes}")
+        source = offset_text("$1", place.bytes)
+        text = f"@$2 cp.async.{kind}.shared.global [$0], [{source}], {bytes}"
+        pointer = self.x.memory.global_pointer(place.pointer)
+        operands = [target.typed, f"ptr addrspace(1) {pointer}", on.typed]
+        constraints = "r,l,b"
+        if mask is not None:
+            size = e.b.select(mask, e.const(bytes), e.const(0))
+            text, constraints = text + ", $3", constraints + ",r"
+            operands.append(size.typed)
         e.w.write(
-            f"call void @{name}(ptr addrspace(3) {to}, ptr addrspace(1) {source}, {size.typed})"
+            f'call void asm sideeffect "{text};", "{constraints},~{{memory}}"'
+            f"({', '.join(operands)})"
         )

@@ -15,6 +15,7 @@ class Writer:
         self.start: list[str] = []
         self.lines: list[str] = []
         self.rare: list[str] = []
+        self.is_apart = False
         self.at_start = False
         self.here = "entry"  # the label of the block being written, for phis
         self.count = 0
@@ -76,14 +77,14 @@ class Writer:
     @contextlib.contextmanager
     def apart(self, label: str) -> Iterator[None]:
         """Within, write a block that is rarely run, behind all others."""
-        lines, here = self.lines, self.here
-        self.lines = []
+        lines, here, outer = self.lines, self.here, self.is_apart
+        self.lines, self.is_apart = [], True
         self.label(label)
         try:
             yield
         finally:
             self.rare += self.lines
-            self.lines, self.here = lines, here
+            self.lines, self.here, self.is_apart = lines, here, outer
 
     @contextlib.contextmanager
     def when(self, condition: str) -> Iterator[None]:
