@@ -10,7 +10,7 @@ from tilewright.ir.types import Type
 from tilewright.lang.frontend import Frontend
 from tilewright.lang.jit import JITCallable as jit
 from tilewright.lang.scope import Scope
-from tilewright.passes.commutes import commutes, commutes_but_for_rounding
+from tilewright.passes.commutes import commutes_but_for_rounding, commutes_exactly
 
 
 @jit
@@ -66,5 +66,5 @@ def region(function, *dtypes):
 )
 def test_functions(function, dtypes, exactly, in_exact_numbers):
     block = region(function, *dtypes)
-    assert commutes(block) is exactly
+    assert commutes_exactly(block) is exactly
     assert commutes_but_for_rounding(block) is in_exact_numbers
