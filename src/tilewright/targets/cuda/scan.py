@@ -162,11 +162,7 @@ class Scan:
         with e.w.once():
             own = e.b.bit_and(e.thread, e.const((1 << plan.lanes) - 1))
             is_last = e.b.eq(own, last)
-        for word in words[0]:
-            columns = [c * word.dtype.bytes for c in lanes]
-            idle = (1 << plan.lanes) - 1
-            e.note_shared("store", columns, word.dtype.bytes, len(totals), idle)
-            e.note_shared("load", columns, word.dtype.bytes, len(totals) * count)
+        self.note(lanes, [w.dtype.bytes for w in words[0]], len(totals), count)
         with e.w.when(is_last.text):
             for k, base in enumerate(bases):
                 bytes = words[0][k].dtype.bytes
@@ -196,6 +192,13 @@ class Scan:
             )
         e.memory.give_back(len(bases))
         return earlier, e.b.gt(number, e.const(0))
+
+    def note(self, lanes: Sequence[int], sizes: Sequence[int], rows: int, count: int) -> None:
+        """Say what is stored and loaded of each value, of so many bytes, in `over_warps`."""
+        for size in sizes:
+            columns = [c * size for c in lanes]
+            self.e.note_shared("store", columns, size, rows, (1 << self.plan.lanes) - 1)
+            self.e.note_shared("load", columns, size, rows * count)
 
     def before_warp(self, parts: list[Group], number: Lane) -> Group:
         """The parts of warps 0 to number - 1 combined."""
