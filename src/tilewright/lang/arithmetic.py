@@ -334,7 +334,7 @@ def div_rn(x: Any, y: Any) -> tensor:
 @builtin
 def sqrt_rn(x: Any) -> tensor:
     """Square root, rounded to nearest."""
-    return unary(m.sqrt, x)
+    return unary(m.sqrt, x, exact=True)
 
 
 @method("sigmoid")

@@ -34,7 +34,7 @@ floor, fma, fmod, log, log1p, log2, rint, rsqrt, sin = (
     m.floor, m.fma, m.fmod, m.log, m.log1p, m.log2, m.rint, m.rsqrt, m.sin,
 )  # fmt: skip
 sinh, sqrt, tan, tanh, trunc, abs = m.sinh, m.sqrt, m.tan, m.tanh, m.trunc, m.abs
-nearbyint, fma_rn, sqrt_rn, rsqrt_rn = m.rint, m.fma, m.sqrt, m.rsqrt
+nearbyint, fma_rn, sqrt_rn, rsqrt_rn = m.rint, m.fma, a.sqrt_rn, m.rsqrt
 add_rn, sub_rn, mul_rn, div_rn = m.add, m.sub, m.mul, a.div_rn
 fast_dividef, fast_sinf, fast_cosf, fast_tanf = a.fdiv, m.sin, m.cos, m.tan
 fast_expf, fast_logf, fast_log2f = m.exp, m.log, m.log2

@@ -128,6 +128,11 @@ define internal i32 @sim_ballot(ptr %s, i1 %value) {
   %out = call i32 @sim_match(ptr %s, i64 %wide, i64 7, i1 true)
   ret i32 %out
 }
+define internal float @sim_rsqrt(float %x) {
+  %r = call float @llvm.sqrt.f32(float %x)
+  %q = fdiv float 1.0, %r
+  ret float %q
+}
 define internal i16 @sim_bf16(float %x) {
   %bits = bitcast float %x to i32
   %nan = fcmp uno float %x, %x
@@ -165,7 +170,8 @@ class Rewriter:
 
     def run(self, params: int) -> str:
         lines = [self.line(line) for line in self.text.splitlines()]
-        declared = "declare float @llvm.exp2.f32(float)"
+        needed = (f"declare float @llvm.{name}.f32(float)" for name in ("exp2", "sqrt"))
+        declared = "\n".join(text for text in needed if text not in lines)
         return "\n".join(
             [
                 *lines,
@@ -195,6 +201,8 @@ class Rewriter:
             line = re.sub(r'"nvvm[^"]*"="[^"]*" ?', "", line).replace("ptx_kernel ", "internal ")
             return line.replace(") nounwind", ", ptr %sim) nounwind")
         line = line.replace("@llvm.nvvm.ex2.approx.f(", "@llvm.exp2.f32(")
+        line = line.replace("@llvm.nvvm.sqrt.approx.f(", "@llvm.sqrt.f32(")
+        line = line.replace("@llvm.nvvm.rsqrt.approx.f(", "@sim_rsqrt(")
         line = QUOTIENT.sub(r"fdiv float \1, \2", line)
         line = SREG.sub(self.register, line)
         line = SHUFFLE.sub(self.shuffle, line)

@@ -230,8 +230,9 @@ def remainder(inst: Inst, facts: list[Axes]) -> Axes | None:
         return None
     x, y = facts
     base = least(x.constant, y.constant)
-    # A negative multiple of y gives 0, and its followers do not continue from there.
-    group = aligned_runs(x, y) if x.positive else (1,) * len(base)
+    # Only a run that starts at a negative multiple of y does not go on from there: as in Triton,
+    # no index is taken to be one.
+    group = aligned_runs(x, y)
     return Axes(group, divisors(group, x, y), base, x.positive)
 
 

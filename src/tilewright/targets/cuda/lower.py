@@ -13,6 +13,7 @@ from tilewright.ir.rewrite import count_uses
 from tilewright.targets.counting import SITE_WORDS, work_of
 from tilewright.targets.cuda import ahead, assign, control, mma, numbers, rules
 from tilewright.targets.cuda.arch import Arch
+from tilewright.targets.cuda.axes import axes
 from tilewright.targets.cuda.counters import FLOPS_WORD, Counters
 from tilewright.targets.cuda.emitter import SHARED, Emitter, SharedMemoryError
 from tilewright.targets.cuda.guard import Guard
@@ -59,6 +60,7 @@ class Lowering:
         if self.counters is not None:
             self.memory.counters = self.counters
             self.e.on_use = self.counters.shared
+        self.axes = axes(kernel)
         self.uses = count_uses(kernel)
         self.tiles: dict[Value, Tile] = {}
         self.staged: dict[Value, Staged] = {}  # what was copied to shared memory ahead

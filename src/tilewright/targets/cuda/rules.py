@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tilewright.codegen.literals import Lane
 from tilewright.ir.inst import Inst
 from tilewright.targets.cuda import atomics, dots, memory, messages, reduce, scan, sort, wholes
+from tilewright.targets.cuda.layout import Layout
 from tilewright.targets.cuda.tiles import Tile, tile, uniform
 
 if TYPE_CHECKING:
@@ -14,17 +15,27 @@ if TYPE_CHECKING:
 
 
 def elementwise(x: Lowering, inst: Inst) -> Tile:
-    """Register by register; equal operands give one result."""
+    """Register by register; operands that are known to be equal give one result."""
     layout = x.layout(inst.result)
     operands = [x.tile(v, layout) for v in inst.operands]
-    made: dict[tuple[str, ...], Lane] = {}
+    made: dict[tuple, Lane] = {}
     lanes = []
-    for xs in zip(*[o.lanes for o in operands], strict=True):
-        key = tuple(lane.text for lane in xs)
+    groups = equal_groups(x, inst, layout)
+    for group, xs in zip(groups, zip(*[o.lanes for o in operands], strict=True), strict=True):
+        key = group or tuple(lane.text for lane in xs)
         if key not in made:
             made[key] = inst.op.emit(x.e.b, *xs, **inst.attrs)
         lanes.append(made[key])
     return Tile(layout, tuple(lanes), all(o.uniform for o in operands))
+
+
+def equal_groups(x: Lowering, inst: Inst, layout: Layout) -> list[tuple[int, ...]]:
+    """Of each register what it shares with those that hold the same number, as facts say."""
+    sizes = x.axes(inst.result).constant
+    if not inst.result.type.shape or max(sizes) == 1:
+        return [()] * layout.registers
+    places = map(layout.coords, layout.split()[0])
+    return [tuple(c // n for c, n in zip(place, sizes, strict=True)) for place in places]
 
 
 def constant(x: Lowering, inst: Inst) -> Tile:
