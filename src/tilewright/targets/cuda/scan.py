@@ -163,10 +163,10 @@ class Scan:
             own = e.b.bit_and(e.thread, e.const((1 << plan.lanes) - 1))
             is_last = e.b.eq(own, last)
         for word in words[0]:
-            columns = [c * word.dtype.bytes for c in lanes]
+            places = [c * word.dtype.bytes for c in lanes]
             idle = (1 << plan.lanes) - 1
-            e.note_shared("store", columns, word.dtype.bytes, len(totals), idle)
-            e.note_shared("load", columns, word.dtype.bytes, len(totals) * count)
+            e.note_shared("store", places, word.dtype.bytes, len(totals), idle)
+            e.note_shared("load", places, word.dtype.bytes, len(totals) * count)
         with e.w.when(is_last.text):
             for k, base in enumerate(bases):
                 bytes = words[0][k].dtype.bytes
