@@ -49,7 +49,7 @@ def attention_kernel(
     highest = tl.full((BLOCK_M,), -float("inf"), tl.float32)
     total = tl.zeros((BLOCK_M,), tl.float32)
     out = tl.zeros((BLOCK_M, D), tl.float32)
-    for start in range(0, length, BLOCK_N):
+    for _ in range(0, length, BLOCK_N):
         k = tl.load(k_at)
         s = tl.dot(q, k) * (scale * 1.44269504)
         new = tl.maximum(highest, tl.max(s, axis=1))

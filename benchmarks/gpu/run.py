@@ -29,7 +29,7 @@ import tilewright as tw  # noqa: E402
 from tilewright import compat  # noqa: E402
 
 SOURCES = ("elementwise", "rows", "moves", "products")
-FLUSHED = 256 << 20
+FLUSHED = 512 << 20  # long enough to write that launches are queued before it is over
 COMPILED = ("softmax", "layer norm", "rms norm", "gelu", "swiglu", "bias")  # with torch.compile
 
 
@@ -68,17 +68,19 @@ def theirs() -> SimpleNamespace | None:
 def timed(calls: dict[str, Callable], before: Callable | None, repeats: int) -> dict[str, float]:
     """Milliseconds of each call: the median over repeats, in which all take turns."""
     flush = torch.empty(FLUSHED, dtype=torch.uint8, device="cuda")
-    events: dict[str, list] = {name: [] for name in calls}
-    for _ in range(repeats):
+    events = {
+        name: [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(repeats)]
+        for name in calls
+    }
+    for k in range(repeats):
         for name, call in calls.items():
             if before is not None:
                 before()
             flush.zero_()
-            pair = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
-            pair[0].record()
+            start, end = events[name][k]
+            start.record()
             call()
-            pair[1].record()
-            events[name].append(pair)
+            end.record()
     torch.cuda.synchronize()
     medians = {}
     for name, pairs in events.items():

@@ -97,8 +97,9 @@ def check(
 
 
 def compare(
-    op: Op, dtypes: tuple, attrs: dict[str, Any], given: list, got: np.ndarray, want: np.ndarray
-) -> None:
+    op: Op, dtypes: tuple, attrs: dict[str, Any], given: list, got: np.ndarray, want: np.ndarray,
+    target: str = "",
+) -> None:  # fmt: skip
     """Bits decide, apart from which NaN it is and the sign of a zero that is an extreme."""
     bits = np.dtype(f"u{want.dtype.itemsize}")
     same = got.view(bits) == want.view(bits)
@@ -110,7 +111,7 @@ def compare(
         same |= np.isnan(x) & np.isnan(y)
         if op.name in ("max", "min"):
             same |= (x == 0) & (y == 0)
-        allowed = mathlib.ACCURACY.get(op.name, {}).get(dtype.name)
+        allowed = mathlib.accuracy(op.name, dtype.name, target)
         if allowed is not None:
             same |= distance(got, want) <= allowed + 1
     for i in np.flatnonzero(~same)[:5]:

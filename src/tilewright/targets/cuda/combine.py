@@ -11,7 +11,7 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Block, Inst, Value
 from tilewright.ir.op import OPS
 from tilewright.ir.types import DType
-from tilewright.passes.commutes import commutes
+from tilewright.passes.commutes import commutes, commutes_but_for_rounding
 
 if TYPE_CHECKING:
     from tilewright.targets.cuda.lower import Lowering
@@ -45,7 +45,8 @@ class Combiner:
         """Whether the order of operands makes no difference."""
         if self.name:
             return self.name not in ("sub", "div")
-        return commutes(self.inst.blocks[0])
+        block = self.inst.blocks[0]
+        return commutes(block) or commutes_but_for_rounding(block)
 
 
 def run(x: Lowering, block: Block, known: dict[Value, Lane]) -> list[Lane]:

@@ -68,6 +68,11 @@ class Emitter:
                 self.specials[name] = self.b.value(call, t.int32, 1)
         return self.specials[name]
 
+    def read(self, name: str) -> Lane:
+        """A special register, read in the block being written."""
+        self.w.declare(f"declare i32 @{SREG}.{name}()")
+        return self.b.value(f"call i32 @{SREG}.{name}()", t.uint32, 1)
+
     @property
     def thread(self) -> Lane:
         """The number of the thread in its program: the lane, and from bit 5 on the warp."""

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
-from tilewright.ir.inst import Inst
+from tilewright.ir.inst import Block, Inst, Value
+from tilewright.ops import program, shape
 from tilewright.targets.cuda.memory import Place, Vector
 from tilewright.targets.cuda.reach import Reach
 
@@ -34,7 +35,9 @@ class Guard:
         self.e = x.e
         self.bounds = bounds
         self.reach = Reach(x) if bounds else None
-        self.ends: dict[int, tuple[Lane, Lane]] = {}
+        self.proven: set[Inst] = set()
+        self.is_careful = False
+        self.ends: dict[int, Lane] = {}
         self.rooms: dict[tuple[int, int], tuple[Lane, Lane]] = {}
 
     def guarded(
@@ -53,6 +56,8 @@ class Guard:
         param = self.x.memory.param(inst)
         if not self.is_checked(inst):
             return [perform(k, mask) for k, mask in enumerate(masks)]
+        if self.is_careful:
+            return self.each(inst, param, vectors, masks, size, perform)
         fine = self.tile_inside(inst)
         if fine is None:
             anchors = {v.place.pointer.text for v in vectors}
@@ -62,11 +67,37 @@ class Guard:
         return self.in_two_ways(inst, param, vectors, masks, size, perform, fine)
 
     def is_checked(self, inst: Inst) -> bool:
-        return self.bounds and self.x.memory.param(inst) is not None
+        """Whether an access might lie outside."""
+        return self.bounds and self.x.memory.param(inst) is not None and inst not in self.proven
 
     def tile_inside(self, inst: Inst) -> Lane | None:
         """Whether all of a checked access is inside, in scalar code; None: nobody can tell."""
-        return self.reach.inside(inst, *self.room_around(self.x.memory.param(inst)))
+        if self.is_careful:
+            return None
+        return self.reach.inside(inst, self.room_after(self.x.memory.param(inst)))
+
+    def prove(self, block: Block) -> Lane | None:
+        """Whether the accesses of the kernel's outermost block are inside, told at its start.
+
+        They are `proven` from then on; None if nothing can be told of any of them.
+        """
+        if not self.bounds:
+            return None
+        reach, fine = Reach(self.x, Early(self.x)), None
+        for inst in block.insts:
+            if inst.op.access is None:
+                continue
+            param = self.x.memory.param(inst)
+            found = None if param is None else reach.inside(inst, self.room_after(param))
+            if found is not None:
+                self.proven.add(inst)
+                fine = self.e.both(fine, found)
+        return fine
+
+    def be_careful(self) -> None:
+        """From now on every access is checked by itself."""
+        self.proven.clear()
+        self.is_careful = True
 
     def in_two_ways(
         self,
@@ -116,35 +147,30 @@ class Guard:
     ) -> list[list[Lane]]:
         """Every vector checked by itself; reports are made apart."""
         e, w = self.e, self.e.w
-        out, wrongs, bad = [], [], None
+        out, first_wrong = [], FirstWrong(self)
         for k, (v, mask) in enumerate(zip(vectors, masks, strict=True)):
             ok = self.inside(param, v.place, size * len(v.registers))
-            wrongs.append(e.both(mask, e.b.bit_not(ok)))
-            bad = wrongs[0] if bad is None else e.b.bit_or(bad, wrongs[-1])
+            first_wrong.add(v.place, e.both(mask, e.b.bit_not(ok)))
             out.append(perform(k, e.both(mask, ok)))
-        if bad is None:
-            return out
-        tell, on = w.new_label("outside"), w.new_label("on")
-        w.branch_often(e.b.bit_not(bad).text, on, tell)
-        with w.apart(tell):
-            first_wrong = FirstWrong(self)
-            for v, wrong in zip(vectors, wrongs, strict=True):
-                first_wrong.add(v.place, wrong)
-            first_wrong.report(inst)
-            w.branch(on)
-        w.label(on)
+        if out:
+            tell, on = w.new_label("outside"), w.new_label("on")
+            w.branch_often(e.b.bit_not(first_wrong.any).text, on, tell)
+            with w.apart(tell):
+                first_wrong.report(inst)
+                w.branch(on)
+            w.label(on)
         return out
 
     # --- tests
 
-    def room_around(self, param: int) -> tuple[Lane, Lane]:
-        """How far memory goes from the argument's address: below it (negative), and above."""
+    def room_after(self, param: int) -> Lane:
+        """How many bytes of memory there are from the argument's address on."""
         if param not in self.ends:
             b = self.e.b
             with self.e.w.once():
                 own = b.bitcast(self.x.tiles[self.x.kernel.body.params[param]].lane, t.uint64)
-                ends = Lane(f"%low{param}", t.uint64), Lane(f"%high{param}", t.uint64)
-                self.ends[param] = tuple(b.bitcast(b.sub(end, own), t.int64) for end in ends)
+                room = b.sub(Lane(f"%high{param}", t.uint64), own)
+                self.ends[param] = b.bitcast(room, t.int64)
         return self.ends[param]
 
     def room(self, param: int, bytes: int) -> tuple[Lane, Lane]:
@@ -201,6 +227,34 @@ class Guard:
             f'call void asm sideeffect "{REPORT}", "l,l,l,b,~{{memory}}"'
             f"(i64 %record, {word.typed}, {address.typed}, {bad.typed})"
         )
+
+
+class Early:
+    """Scalars that follow from the kernel's parameters and the program, computed at its start."""
+
+    def __init__(self, x: Lowering):
+        self.x = x
+        self.lanes: dict[Value, Lane | None] = {}
+
+    def __call__(self, value: Value) -> Lane | None:
+        if value not in self.lanes:
+            self.lanes[value] = self.compute(value)
+        return self.lanes[value]
+
+    def compute(self, value: Value) -> Lane | None:
+        inst, e = value.inst, self.x.e
+        if inst is None:
+            return self.x.scalar(value) if value in self.x.kernel.body.params else None
+        if inst.op is program.program_id:
+            return e.program_id(inst.attrs["axis"])
+        if inst.op is program.num_programs:
+            return e.num_programs(inst.attrs["axis"])
+        if inst.op is shape.constant:
+            return e.b.const(inst.attrs["value"], value.type.dtype)
+        if not inst.op.is_elementwise:
+            return None
+        lanes = [self(x) for x in inst.operands]
+        return None if None in lanes else inst.op.emit(e.b, *lanes, **inst.attrs)
 
 
 class FirstWrong:

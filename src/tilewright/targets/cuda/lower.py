@@ -10,6 +10,7 @@ from tilewright.errors import UnsupportedError
 from tilewright.ir import types as t
 from tilewright.ir.inst import Block, Inst, Kernel, Value, walk
 from tilewright.ir.rewrite import count_uses
+from tilewright.ops import dot
 from tilewright.targets.counting import SITE_WORDS, work_of
 from tilewright.targets.cuda import ahead, assign, control, mma, numbers, rules
 from tilewright.targets.cuda.arch import Arch
@@ -23,6 +24,7 @@ from tilewright.targets.cuda.site_facts import describe_sites
 from tilewright.targets.cuda.tiles import Staged, Tile, convert, uniform
 
 ENTRY = "tw_entry"
+MOST_LINES = 4000  # of a kernel that is written in two versions
 # The kernel's own parameters, before the user's.
 OWN = ("i64 %record", "i32 %launch", "i64 %counters")
 
@@ -56,15 +58,16 @@ class Lowering:
         self.kernel = kernel = self.assigned.kernel
         self.memory = Memory(self.e, kernel)
         self.guard = Guard(self, bounds)
-        self.axes = axes(kernel)
         self.counters = Counters(self.e, self.memory) if counters else None
         if self.counters is not None:
             self.memory.counters = self.counters
             self.e.on_use = self.counters.shared
+        self.axes = axes(kernel)
         self.uses = count_uses(kernel)
         self.tiles: dict[Value, Tile] = {}
         self.staged: dict[Value, Staged] = {}  # what was copied to shared memory ahead
-        self.planner = ahead.Planner(self, kernel, stages)
+        # What is computed twice, to run ahead, would be counted twice.
+        self.planner = ahead.Planner(self, kernel, 1 if counters else stages)
         self.converted: list[dict[tuple[Value, Layout], Tile]] = [{}]  # by open block
 
     # --- values
@@ -110,6 +113,14 @@ class Lowering:
 
     def bind(self, values: Sequence[Value], tiles: Sequence[Tile]) -> None:
         self.tiles.update(zip(values, tiles, strict=True))
+
+    def restart(self) -> None:
+        """Begin to write the kernel's code again."""
+        params = self.kernel.body.params
+        self.tiles = {value: self.tiles[value] for value in params}
+        self.converted, self.staged = [{}], {}
+        self.memory.hazards.waited()
+        self.e.memory.read.clear()
 
     # --- blocks
 
@@ -169,7 +180,7 @@ def lower(
     try:
         x = Lowering(kernel, arch, num_warps, bounds, stages, counters)
         params = bind_params(x)
-        x.block(x.kernel.body)
+        write_body(x)
     except SharedMemoryError:
         if stages < 2:
             raise
@@ -186,6 +197,34 @@ def lower(
     describe_sites(x)
     text = x.e.w.text(head).replace(FLOPS_WORD, str(SITE_WORDS * len(x.memory.sites)))
     return Lowered(text, ENTRY, x.memory.sites, num_warps, x.e.memory.size)
+
+
+def write_body(x: Lowering) -> None:
+    """The kernel's code; twice, if a test at its start shows accesses to be inside.
+
+    Where it holds, they are just made; else each is checked.
+    """
+    w, body = x.e.w, x.kernel.body
+    start = len(w.lines), len(w.rare)
+    is_plain = x.counters is None and not any(i.op is dot.dot for i in x.kernel.walk())
+    fine = x.guard.prove(body) if is_plain else None
+    if fine is not None:
+        safe, careful = w.new_label("safe"), w.new_label("careful")
+        w.branch_often(fine.text, safe, careful)
+        w.label(safe)
+        x.block(body)
+        w.write("ret void")
+        if len(w.lines) <= MOST_LINES:
+            x.restart()
+            x.guard.be_careful()
+            w.label(careful)
+            x.block(body)
+            return
+        del w.lines[start[0] :], w.rare[start[1] :]
+        x.restart()
+        x.guard.proven.clear()
+        w.here = "entry"
+    x.block(body)
 
 
 def bind_params(x: Lowering) -> list[str]:

@@ -131,10 +131,10 @@ class Memory:
         return self.e.plus(self.e.b.bitcast(place.pointer, t.uint64), place.bytes)
 
     def program(self) -> Lane:
-        """The number of the program in the grid, first axis first."""
-        e, b = self.e, self.e.b
-        wide = [b.cast(Lane(e.program_id(k).text, t.uint32), t.uint64) for k in range(3)]
-        sizes = [b.cast(Lane(e.num_programs(k).text, t.uint32), t.uint64) for k in range(2)]
+        """The number of the program in the grid, first axis first; read here, as it is rare."""
+        b = self.e.b
+        wide = [b.cast(self.e.read(f"ctaid.{axis}"), t.uint64) for axis in "xyz"]
+        sizes = [b.cast(self.e.read(f"nctaid.{axis}"), t.uint64) for axis in "xy"]
         return b.add(wide[0], b.mul(sizes[0], b.add(wide[1], b.mul(sizes[1], wide[2]))))
 
     # --- accesses

@@ -5,7 +5,9 @@ One test of these in scalar code shows that a whole tile lies inside of its argu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import starmap
 from typing import TYPE_CHECKING
 
 from tilewright.codegen.literals import Lane
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 INT32 = (-(1 << 31), (1 << 31) - 1)
 INT64 = (-(1 << 63), (1 << 63) - 1)
+INTS = {32: INT32, 64: INT64}
 SWAPPED = {math.lt: math.gt, math.le: math.ge, math.gt: math.lt, math.ge: math.le}
 Dims = tuple[int, ...] | None  # of each dimension that of the access; None: unknown
 Key = tuple[int, tuple[int, ...]]
@@ -84,24 +87,27 @@ class Limit:
 class Reach:
     """Asks of the accesses of a kernel."""
 
-    def __init__(self, x: Lowering):
+    def __init__(self, x: Lowering, scalar: Callable[[Value], Lane | None] | None = None):
         self.x = x
+        self.lane = scalar or x.scalar  # of a scalar; None where it is not known yet
         self.b = x.e.b
         self.range_of = interval(x.kernel)
         self.numbers: dict[Value, int] = {}
         self.known: dict[tuple, int] = {}
         self.conditions: list[Lane] = []
+        self.between: dict[Lane, tuple[int, int]] = {}  # further conditions
         self.wide: dict[Lane, Lane] = {}  # as i64
 
-    def inside(self, inst: Inst, below: Lane, room: Lane) -> Lane | None:
+    def inside(self, inst: Inst, room: Lane) -> Lane | None:
         """Whether all that an access touches lies in its argument; None where nobody can tell.
 
-        `below` and `room` are the distances from the argument's address to the ends of its memory.
-        The code is scalar, and the same in all threads.
+        `room` are the bytes from the argument's address to the end of its memory; what lies before
+        the address is not looked at, and so may be inside all the same. The code is scalar, and
+        the same in all threads.
         """
         access = inst.op.access
         pointer = inst.operands[access.pointer]
-        self.conditions, self.wide = [], {}
+        self.conditions, self.between, self.wide = [], {}, {}
         limits: dict[Key, list[Limit]] = {}
         dims = tuple(range(len(pointer.type.shape)))
         if 0 <= access.mask < len(inst.operands):
@@ -110,11 +116,9 @@ class Reach:
         if found is None:
             return None
         size = pointer.type.dtype.element_ty.bytes
-        if found.low.least < 0:
-            self.require(self.b.ge(self.emit(found.low), below))
-        self.require(self.b.le(self.emit(found.high.plus(fixed(size))), room))
-        fine = None
-        for condition in self.conditions:
+        self.non_negative(found.low)
+        fine = self.b.le(self.emit(found.high.plus(fixed(size))), room)
+        for condition in (*self.conditions, *starmap(self.is_between, self.between.items())):
             fine = self.x.e.both(fine, condition)
         return fine
 
@@ -148,11 +152,35 @@ class Reach:
         )
         return t.int32 if narrow else t.int64
 
-    def holds(self, compare: str, x: Sum, number: int) -> None:
-        """Go on only if a sum is at least ("ge"), or at most ("le"), a number."""
-        dtype = self.dtype(x, fixed(number))
-        lane, limit = self.emit(x, dtype), self.b.const(number, dtype)
-        self.require(getattr(self.b, compare)(lane, limit))
+    def holds(self, x: Sum, least: int, most: int) -> None:
+        """Go on only if a sum lies between two numbers, as far as it is not known to."""
+        least = least if x.least < least else x.least
+        most = most if x.most > most else x.most
+        if least == x.least and most == x.most:
+            return
+        if len(x.parts) == 1 and x.parts[0][1] > 0:
+            lane, scale = x.parts[0]
+            least, most = -((x.number - least) // scale), (most - x.number) // scale
+            before = self.between.get(lane, (least, most))
+            self.between[lane] = max(least, before[0]), min(most, before[1])
+            return
+        lane = self.emit(x)
+        if least > x.least:
+            self.require(self.b.ge(lane, self.b.const(least, t.int64)))
+        if most < x.most:
+            self.require(self.b.le(lane, self.b.const(most, t.int64)))
+
+    def is_between(self, lane: Lane, ends: tuple[int, int]) -> Lane:
+        """Whether a number lies between two: one comparison, of unsigned numbers, for both."""
+        limits = INTS[lane.dtype.bits]
+        least, most = max(limits[0], ends[0]), min(limits[1], ends[1])
+        if not lane.dtype.is_signed:
+            return self.b.le(lane, self.b.const(max(most, 0), lane.dtype))
+        if most == limits[1]:
+            return self.b.ge(lane, self.b.const(least, lane.dtype))
+        word = t.uint32 if lane.dtype.bits == 32 else t.uint64
+        apart = self.b.bitcast(self.x.e.plus(lane, -least), word)
+        return self.b.le(apart, self.b.const(max(most - least, 0), word))
 
     def scalar(self, value: Value) -> Sum | None:
         """A scalar integer."""
@@ -161,7 +189,9 @@ class Reach:
             return fixed(known)
         if not value.type.dtype.is_integer or value.type.dtype is t.int1:
             return None
-        lane = self.x.scalar(value)
+        lane = self.lane(value)
+        if lane is None:
+            return None
         if lane.dtype.bits < 32:
             lane = self.b.cast(lane, t.int32)
         return Sum(0, ((lane, 1),), *(self.range_of(value) or INT64))
@@ -182,17 +212,20 @@ class Reach:
         ends = choose(x.least, y.least), choose(x.most, y.most)
         return Sum(0, ((lane, 1),), *ends).plus(apart)
 
-    def require_exact(self, found: Range, dtype: DType) -> None:
-        """Go on only if no number of the range wraps around in a dtype."""
-        least, most = INT32 if dtype.is_signed else (0, (1 << 32) - 1)
-        if dtype.bits < 32:
-            least, most = least >> 32 - dtype.bits, most >> 32 - dtype.bits
+    def exact(self, found: Range, dtype: DType) -> Range:
+        """The range, going on only if none of its numbers wraps around in a dtype."""
         if dtype.bits > 32:
-            return  # the sums above wrap around alike
-        if found.low.least < least:
-            self.holds("ge", found.low, least)
-        if found.high.most > most:
-            self.holds("le", found.high, most)
+            return found  # the sums above wrap around alike
+        bits = dtype.bits - dtype.is_signed
+        least, most = -(1 << bits) if dtype.is_signed else 0, (1 << bits) - 2
+        self.holds(found.low, least, INT64[1])
+        self.holds(found.high, INT64[0], most)
+        low = replace(found.low, least=max(least, found.low.least))
+        return Range(low, replace(found.high, most=min(most, found.high.most)))
+
+    def non_negative(self, x: Sum) -> None:
+        """Go on only if a number is not negative."""
+        self.holds(x, 0, INT64[1])
 
     # --- which values are one
 
@@ -267,9 +300,9 @@ class Reach:
                 whole = self.bounds(limit.of, None, {})
                 if whole is None:
                     continue
-                self.require_exact(whole, limit.of.type.dtype)
+                self.exact(whole, limit.of.type.dtype)
             else:
-                self.require_exact(found, value.type.dtype)
+                found = self.exact(found, value.type.dtype)
             if limit.is_upper:
                 found = Range(found.low, self.smaller(found.high, limit.number, True))
             else:
@@ -296,10 +329,11 @@ class Reach:
             number = self.scalar(value)
             return None if number is None else Range(number, number)
         rule = RULES.get(inst.op) if inst is not None else None
-        before = len(self.conditions)
+        before = len(self.conditions), dict(self.between)
         found = rule(self, inst, dims, limits) if rule is not None else None
         if found is None:
-            del self.conditions[before:]
+            del self.conditions[before[0] :]
+            self.between = before[1]
             return self.static(value)
         return found
 
@@ -324,13 +358,8 @@ class Reach:
         near = None if far is None else self.bounds(index, dims, limits)
         if near is None:
             return None
-        self.require_exact(near, index.type.dtype)
+        near = self.exact(near, index.type.dtype)
         return far.plus(near.times(inst.attrs["bytes"]))
-
-    def non_negative(self, x: Sum) -> None:
-        """Go on only if a number is not negative."""
-        if x.least < 0:
-            self.holds("ge", x, 0)
 
 
 def arange(r: Reach, inst: Inst, dims: Dims, limits: dict) -> Range:
@@ -397,7 +426,7 @@ def divided(r: Reach, inst: Inst, dims: Dims, limits: dict) -> Range | None:
     found = r.bounds(inst.operands[0], dims, limits) if by and by > 0 else None
     if found is None:
         return None
-    r.require_exact(found, inst.operands[0].type.dtype)
+    found = r.exact(found, inst.operands[0].type.dtype)
     r.non_negative(found.low)
 
     def quotient(x: Sum) -> Sum:
@@ -417,7 +446,7 @@ def remainder(r: Reach, inst: Inst, dims: Dims, limits: dict) -> Range | None:
     found = r.bounds(x, dims, limits) if by is not None else None
     if found is None:
         return None
-    r.require_exact(found, x.type.dtype)
+    found = r.exact(found, x.type.dtype)
     r.non_negative(found.low)
     r.non_negative(by.plus(fixed(-1)))
     return Range(fixed(0), r.smaller(found.high, by.plus(fixed(-1)), True))
@@ -430,18 +459,15 @@ def cast(r: Reach, inst: Inst, dims: Dims, limits: dict) -> Range | None:
     found = r.bounds(inst.operands[0], dims, limits)
     if found is None:
         return None
-    r.require_exact(found, source)
-    if to.bits <= source.bits:
-        r.require_exact(found, to)
-    return found
+    found = r.exact(found, source)
+    return r.exact(found, to) if to.bits <= source.bits else found
 
 
 def extremum(r: Reach, inst: Inst, dims: Dims, limits: dict) -> Range | None:
     x, y = (r.bounds(v, dims, limits) for v in inst.operands)
     if x is None or y is None:
         return None
-    for one in (x, y):
-        r.require_exact(one, inst.result.type.dtype)
+    x, y = (r.exact(one, inst.result.type.dtype) for one in (x, y))
     is_min = inst.op is math.min
     return Range(r.smaller(x.low, y.low, is_min), r.smaller(x.high, y.high, is_min))
 

@@ -33,8 +33,7 @@ class Copies:
     vectors: list[Vector]
     targets: list[Lane]
     masks: list[Lane | None]
-    layout: Layout
-    mask: Tile | None
+    owner: Lane | None
 
 
 class Ring:
@@ -193,36 +192,25 @@ class Ring:
         m.hazards.before(load, layout)
         targets = self.targets(layout, shared, base, [rs[0] for rs in accesses])
         size = len(accesses[0]) * shared.bytes
-        return Copies(load, size, vectors, targets, masks, layout, mask)
+        return Copies(load, size, vectors, targets, masks, self.e.owner(layout))
 
     def perform(self, copies: Copies, on: Lane) -> None:
         """Copy where `on` holds."""
-        x = self.x
-        if x.counters is not None:
-            with self.e.w.when(on.text):
-                self.count(copies)
-        on = self.e.both(on, self.e.owner(copies.layout))
+        on = self.e.both(on, copies.owner)
         for vector, target, mask in zip(copies.vectors, copies.targets, copies.masks, strict=True):
             self.copy_vector(target, vector.place, copies.bytes, mask, on)
 
     def check(self, copies: Copies) -> None:
         """Copy what lies inside of the argument."""
-        owner, true = self.e.owner(copies.layout), self.e.b.const(1, t.int1)
+        on = copies.owner or self.e.b.const(1, t.int1)
 
         def one(k: int, mask: Lane | None) -> list[Lane]:
             place = copies.vectors[k].place
-            self.copy_vector(copies.targets[k], place, copies.bytes, mask, owner or true)
+            self.copy_vector(copies.targets[k], place, copies.bytes, mask, on)
             return []
 
-        if self.x.counters is not None:
-            self.count(copies)
         size = self.plan.loads[copies.load].bytes
         self.x.guard.guarded(copies.load, copies.vectors, copies.masks, size, one)
-
-    def count(self, copies: Copies) -> None:
-        owner = self.e.owner(copies.layout)
-        masks = [self.e.both(owner, mask) for mask in copies.masks]
-        self.x.counters.access(copies.load, copies.layout, copies.vectors, masks, copies.mask)
 
     def targets(
         self, layout: Layout, shared: Shared, base: Lane, registers: Sequence[int]
