@@ -94,6 +94,10 @@ class ArgumentTypeError(LaunchError, TypeError):
     """An argument of a type that a kernel cannot take."""
 
 
+class OptionError(LaunchError, AssertionError):
+    """An option of a launch with a value that it cannot have."""
+
+
 class OutOfBoundsError(TilewrightError, IndexError):
     """A kernel touched memory outside an argument; the access itself was not performed."""
 

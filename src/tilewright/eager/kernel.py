@@ -18,7 +18,7 @@ from tilewright.lang.builtin import argument
 from tilewright.lang.constexpr import unwrap
 from tilewright.lang.jit import JITCallable
 from tilewright.lang.meta import range as tile_range
-from tilewright.lang.substitutes import is_instance, length
+from tilewright.lang.substitutes import check_order, is_instance, length
 from tilewright.lang.tensor import tensor
 from tilewright.lang.values import assigned
 
@@ -28,6 +28,7 @@ def pick(python: Callable, tile: Callable) -> Callable:
 
     def apply(*args: Any, **kwargs: Any) -> Any:
         if len(args) < 2 or not any(isinstance(a, tensor) for a in args):
+            check_order(args)
             return assigned(python(*args, **kwargs))
         out = args[0]
         for x in args[1:]:

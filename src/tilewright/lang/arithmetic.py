@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from enum import Enum
 from typing import Any
 
@@ -217,6 +218,12 @@ def logical_not(x: Any) -> tensor:
 @builtin
 def where(condition: Any, x: Any, y: Any) -> tensor:
     """x where the condition holds, y elsewhere; all three are broadcast together."""
+    if isinstance(condition, tensor) and condition.dtype is not t.int1:
+        warnings.warn(
+            f"tl.where takes a condition of {condition.dtype} as true where it is not 0; compare "
+            "it with 0, as Triton will demand",
+            stacklevel=2,
+        )
     condition = truth(condition)
     x, y = same_dtype(x, y)
     shape = common_shape(condition.shape, x.shape, y.shape)

@@ -9,7 +9,7 @@ from typing import Any
 
 from tilewright.errors import InternalError
 from tilewright.ir.op import Op, has_machine
-from tilewright.lang.constexpr import unwrap
+from tilewright.lang.constexpr import constexpr, unwrap
 from tilewright.lang.tensor import known, tensor
 
 # Parameters that must be known while the kernel is compiled, in whichever function they are.
@@ -36,9 +36,18 @@ def argument(value: Any, static: bool) -> Any:
     return unwrap(value)
 
 
+def as_constexpr(value: Any) -> Any:
+    """An argument as Triton's own functions get it: numbers and texts in constexprs."""
+    return constexpr(value) if isinstance(value, (bool, int, float, str)) else value
+
+
 def builtin(fn: Callable) -> Callable:
-    """Decorator: a function of the language. Constexprs arrive unwrapped."""
+    """Decorator: a function of the language.
+
+    Constexprs arrive unwrapped, but in functions of programs, which expect Triton's.
+    """
     places, beyond = static_places(fn)
+    is_users = not fn.__module__.startswith("tilewright")
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -49,6 +58,8 @@ def builtin(fn: Callable) -> Callable:
             )
         kwargs.pop("_semantic", None)
         kwargs.pop("_builder", None)
+        if is_users:
+            return fn(*map(as_constexpr, args), **{k: as_constexpr(v) for k, v in kwargs.items()})
         given = [argument(a, s) for a, s in zip(args, places)]
         given += [argument(a, beyond) for a in args[len(places) :]]
         return fn(*given, **{k: argument(v, k in STATIC) for k, v in kwargs.items()})
