@@ -139,6 +139,8 @@ class Autotuner(Wrapper):
             timings[config] = self._bench(*args, config=config, **kwargs)
             self.fastest = min(self.fastest, median_of(timings[config]))
         if len(self.failures) == len(configs):
+            if settings.get("target") == "eager":
+                return configs[0]  # Python says itself what is wrong, if it is for Python
             raise self.failures[0]
         best = min(timings, key=lambda c: median_of(timings[c]))
         full = {**dict(zip(self.arg_names, args)), **kwargs, **best.all_kwargs()}
@@ -160,9 +162,11 @@ class Autotuner(Wrapper):
         Infinite for one that cannot be compiled or does not fit.
         """
         self.check_conflicts(config, meta)
-        if settings.get("target") == "eager":
-            return [0.0, 0.0, 0.0]  # no configuration is faster than another, so the first is taken
         try:
+            if settings.get("target") == "eager":
+                if self.fastest > 0:  # none is faster than the first that a compiler takes
+                    self.fn.check(*args, **meta, **config.all_kwargs())
+                return [0.0, 0.0, 0.0]
             return self.run_trial(config, args, meta)
         except (OutOfResources, CompileError) as error:
             self.failures.append(error)

@@ -200,13 +200,18 @@ def compile_now(
     return finished(request, closure, key, metadata, ir, code.text, binary, times, kernel)
 
 
+def front_ir(request: Request) -> Kernel:
+    """The kernel as the frontend gives it."""
+    return build_kernel(
+        request.jit, request.types, request.constants, request.facts,
+        options={"debug": request.debug},
+    )  # fmt: skip
+
+
 def make_ir(request: Request, times: dict[str, float]) -> tuple[Kernel, str]:
     """The kernel after all passes, and its text."""
     with timed(times, "frontend"):
-        kernel = build_kernel(
-            request.jit, request.types, request.constants, request.facts,
-            options={"debug": request.debug},
-        )  # fmt: skip
+        kernel = front_ir(request)
     kernel.meta["options"] = request.options
     if "frontend" in request.dump:
         show(request, "frontend", print_kernel(kernel, locations=True))

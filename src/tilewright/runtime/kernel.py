@@ -16,7 +16,7 @@ from tilewright.runtime import launcher
 from tilewright.runtime import settings as settings_in_force
 from tilewright.runtime.call import Call
 from tilewright.runtime.closure import scan
-from tilewright.runtime.compile import compile_kernel
+from tilewright.runtime.compile import compile_kernel, front_ir
 from tilewright.runtime.grid import Grid, sizes
 from tilewright.runtime.handle import CompiledKernel, SteppedKernel
 from tilewright.runtime.launcher import MISSING, Ways, is_fixed
@@ -189,6 +189,12 @@ class JITFunction(JITCallable, KernelInterface):
         for name in arguments.keys() - self.constexpr_names:
             arguments[name] = MockTensor.wrap_dtype(arguments[name])
         return self.find(arguments, options, current()).handle
+
+    def check(self, *args: Any, **kwargs: Any) -> None:
+        """Raise what a compiler would say of a launch with these arguments."""
+        kwargs.pop("grid", None)
+        arguments, options = self.parameters.bind(args, kwargs)
+        front_ir(self.prepare(arguments, options, current().on("cpu")).request())
 
     def add_pre_run_hook(self, hook: Callable) -> None:
         """Call `hook` with the arguments before each launch."""
