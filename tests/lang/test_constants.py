@@ -162,3 +162,19 @@ def test_a_source_that_is_replaced_by_itself_changes_no_key():
 def test_dtypes_print_as_triton_s():
     assert repr(tl.bfloat16) == "triton.language.bfloat16"
     assert eval(repr(tl.int8), {"triton": SimpleNamespace(language=tl)}) is tl.int8
+
+
+@tilewright.jit
+def shows(x, N: tl.constexpr):
+    tile = tl.load(x + tl.arange(0, N))
+    tl.static_print("type", tile)
+    print("tile", tile)
+
+
+def test_prints(target, capfd):
+    shows[(1,)](np.arange(4, dtype=np.float32), 4)
+    first, second = capfd.readouterr().out.splitlines()
+    assert second == "pid (0, 0, 0) tile [0. 1. 2. 3.]"
+    assert first == "type " + {
+        "eager": "tensor(f32[4], [0. 1. 2. 3.])", "cpu": "fp32[constexpr[4]]",
+    }[target]  # fmt: skip

@@ -19,6 +19,7 @@ from tilewright.lang.constexpr import unwrap
 from tilewright.lang.jit import JITCallable
 from tilewright.lang.meta import range as tile_range
 from tilewright.lang.substitutes import check_order, is_instance, length
+from tilewright.lang.substitutes import show as device_show
 from tilewright.lang.tensor import tensor
 from tilewright.lang.values import assigned
 
@@ -38,11 +39,20 @@ def pick(python: Callable, tile: Callable) -> Callable:
     return apply
 
 
+def show(*values: Any, **options: Any) -> None:
+    """Python's print, which on tiles is that of a running kernel."""
+    if options or not any(isinstance(v, tensor) for v in values):
+        print(*values, **options)
+    else:
+        device_show(*values)
+
+
 KERNEL_BUILTINS = {
     **vars(builtins),
     "range": tile_range,
     "isinstance": is_instance,
     "len": length,
+    "print": show,
     "min": pick(builtins.min, minimum),
     "max": pick(builtins.max, maximum),
 }

@@ -241,6 +241,10 @@ class Eager:
             return f"tensor({handle.type}, {in_one_line(self.memory.addresses(data), True)})"
         return f"tensor({handle.type}, {in_one_line(data, False)})"
 
+    def show_static(self, handle: Tile) -> str:
+        """Here it is known what a tile holds."""
+        return self.show(handle)
+
     # --- arguments
 
     def argument(self, value: Any) -> Any:

@@ -104,6 +104,9 @@ class Machine(Protocol):
     def show(self, handle: Handle) -> str:
         """A value as text."""
 
+    def show_static(self, handle: Handle) -> str:
+        """A value as `static_print` shows it."""
+
     def iterate(self, *bounds: Any) -> Any:
         """The numbers of a run-time loop: start, end and step are tensors."""
 

@@ -155,6 +155,11 @@ class Frontend:
     def show(self, handle: Value) -> str:
         return f"a run-time {handle.type}"
 
+    def show_static(self, handle: Value) -> str:
+        """A value as Triton's `static_print` shows it: its type."""
+        sizes = ", ".join(f"constexpr[{n}]" for n in handle.type.shape)
+        return f"{handle.type.dtype}[{sizes}]"
+
     def iterate(self, *bounds: tensor) -> Iterator[int]:
         """The numbers of a range outside a `for` statement, e.g. in a comprehension."""
         if not all(is_constant(x.handle) for x in bounds):
