@@ -102,8 +102,9 @@ class OutOfBoundsError(TilewrightError, IndexError):
     """A kernel touched memory outside an argument; the access itself was not performed."""
 
 
-class DeviceAssertError(TilewrightError, AssertionError):
-    """A `device_assert` of a kernel failed."""
+class DeviceAssertError(TilewrightError, AssertionError, RuntimeError):
+    """A `device_assert` of a kernel failed: an AssertionError of Triton's interpreter, a
+    RuntimeError on its GPUs."""
 
 
 class DeadlockError(TilewrightError, RuntimeError):

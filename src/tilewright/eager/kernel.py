@@ -151,6 +151,7 @@ def run_kernel(
     order_seed: int = 0,
     only: Sequence[int | None] | None = None,
     debug: bool = False,
+    sanitize: bool = False,
 ) -> Eager:
     """Run a launch in Python; gives the machine that did it.
 
@@ -161,8 +162,10 @@ def run_kernel(
         order_seed: 0 for ascending program ids, else a seed of a shuffled order.
         only: Program ids, None for all along that axis; the others do not run.
         debug: Whether `device_assert` checks.
+        sanitize: Whether integers may not wrap around in the kernel's own arithmetic.
     """
     machine = Eager(jit.__name__, full_grid(grid), observers, debug)
+    machine.sanitize = sanitize
     functions = Functions(machine)
     machine.caller = functions.call
     function = functions.of(jit)

@@ -82,6 +82,8 @@ class Eager:
         self.grid = grid
         self.observers = tuple(observers)
         self.debug = debug
+        self.sanitize = False
+        self.calls = 0  # of functions of the language that are being made, where it matters
         self.program = (0, 0, 0)
         self.memory = Memory()
         self.codes: set[CodeType] = set()  # of the user's functions

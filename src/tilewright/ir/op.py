@@ -86,6 +86,8 @@ class Machine(Protocol):
     """Something that makes ops happen: the frontend records them, the eager machine runs them."""
 
     debug: bool  # whether `device_assert` checks
+    sanitize: bool  # whether integers may not wrap around in the kernel's own arithmetic
+    calls: int  # of functions of the language that are being made, where that is to be known
 
     def emit(self, op: Op, *operands: Handle, region: Any = None, **attrs: Any) -> Any: ...
 

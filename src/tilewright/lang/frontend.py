@@ -40,6 +40,8 @@ class Frontend:
         self.builder.region_builder = self.region
         self.options = options
         self.debug = bool(options.get("debug", False))
+        self.sanitize = bool(options.get("sanitize", False))
+        self.calls = 0  # of functions of the language that are being made, where it matters
         self.scope: Scope = None  # set before anything is compiled
         self.regions = 0  # how many regions of the IR stand around this point
         self.mapping = 0  # whether tiles stand for scalars, of which `if` may choose
@@ -194,7 +196,7 @@ def build_kernel(
             whose types become parameters named `x.0`, `x.1`, ...
         constants: The values of the others; what is in neither has its default.
         facts: By name, what every argument (an address, or a number) is a multiple of.
-        options: `debug` compiles `device_assert` in.
+        options: `debug` compiles `device_assert` in, `sanitize` checks for integer overflow.
 
     Raises:
         CompileError: with the place in the user's source that is at fault.

@@ -25,6 +25,9 @@ WARMUP_MS, REPEAT_MS = 5.0, 30.0  # on the CPU a run is seldom short and never w
 HOPELESS = 4.0  # a first run that is so many times the best median needs no more runs
 QUANTILES = (0.5, 0.2, 0.8)
 
+# Called as (tuner, key, configuration, whether it was known from another process) for a new key.
+tune_observers: list[Callable[[Autotuner, tuple, Config, bool], None]] = []
+
 
 class Autotuner(Wrapper):
     """A kernel that is launched with the configuration that was fastest for its key.
@@ -115,10 +118,13 @@ class Autotuner(Wrapper):
         found = self.cache.get(key)
         if found is None:
             found = self.recall(key) if self.cache_results and not stepped else None
-            if found is None:
+            is_known = found is not None
+            if not is_known:
                 with unobserved():
                     found = self.search(key, args, kwargs)
             self.cache[key] = found
+            for observe in tune_observers:
+                observe(self, key, found, is_known)
         return found
 
     def key_of(self, arguments: dict[str, Any]) -> tuple:

@@ -39,6 +39,7 @@ class Request:
     target: Target
     options: dict[str, Any] = field(default_factory=dict)  # of the launch, as the target asks
     debug: bool = False
+    sanitize: bool = False  # whether integers may not wrap around in the kernel's own arithmetic
     bounds: bool = True
     counters: bool = False
     verify: bool = False
@@ -139,7 +140,7 @@ def key_of(request: Request, closure: Closure, constants: Closure) -> str:
         constants.digest,
         repr(sorted(request.facts.items())),
         repr(sorted(request.options.items())),
-        repr((request.debug, request.bounds, request.counters)),
+        repr((request.debug, request.sanitize, request.bounds, request.counters)),
     )
 
 
@@ -204,7 +205,7 @@ def front_ir(request: Request) -> Kernel:
     """The kernel as the frontend gives it."""
     return build_kernel(
         request.jit, request.types, request.constants, request.facts,
-        options={"debug": request.debug},
+        options={"debug": request.debug, "sanitize": request.sanitize},
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from operator import itemgetter
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 from tilewright.errors import LaunchError
@@ -385,6 +386,15 @@ class JITFunction(JITCallable, KernelInterface):
     @hash.setter
     def hash(self, value: None) -> None:
         """Programs forget a hash so that it is made anew; here it always is."""
+
+    def rewrite(self) -> Callable:
+        """The function, which Triton's interpreter would rewrite before running it."""
+        return self.fn
+
+    @property
+    def rewriter(self) -> SimpleNamespace:
+        """Where the function's `def` stands in its file, as Triton's interpreter tells it."""
+        return SimpleNamespace(def_file_lineno=self.source.node.lineno + self.source.shift)
 
     @property
     def used_global_vals(self) -> dict[tuple[str, int], tuple[Any, dict]]:
