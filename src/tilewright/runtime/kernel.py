@@ -193,7 +193,7 @@ class JITFunction(JITCallable, KernelInterface):
 
     def check(self, *args: Any, **kwargs: Any) -> None:
         """Raise what a compiler would say of a launch with these arguments."""
-        kwargs.pop("grid", None)
+        kwargs = {k: v for k, v in kwargs.items() if k not in ("grid", "warmup")}
         arguments, options = self.parameters.bind(args, kwargs)
         front_ir(self.prepare(arguments, options, current().on("cpu")).request())
 
