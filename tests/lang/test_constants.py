@@ -165,6 +165,16 @@ def test_dtypes_print_as_triton_s():
 
 
 @tilewright.jit
+def writes_where_it_reads(x: tl.const):
+    tl.store(x, tl.load(x))
+
+
+def test_constant_pointers_are_not_written_to():
+    with pytest.raises(CompileError, match="Cannot store to a constant pointer"):
+        writes_where_it_reads[(1,)](np.zeros(1, np.float32))
+
+
+@tilewright.jit
 def shows(x, N: tl.constexpr):
     tile = tl.load(x + tl.arange(0, N))
     tl.static_print("type", tile)

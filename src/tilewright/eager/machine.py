@@ -253,7 +253,7 @@ class Eager:
         """An argument of a launch as the kernel sees it; buffers may be inside tuples."""
         if isinstance(value, Buffer):
             data = np.array(self.memory.add(value), np.int64)
-            return tensor(Tile(Type(pointer_to(value.dtype)), data))
+            return tensor(Tile(Type(pointer_to(value.dtype, value.const)), data))
         if isinstance(value, Scalar):
             return tensor(Tile(Type(value.dtype), scalar_array(value)))
         if isinstance(value, tuple):

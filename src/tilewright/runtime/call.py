@@ -196,5 +196,7 @@ def eager_argument(tree: Tree) -> Any:
         return tree.value
     dtype = tree.type.dtype
     if dtype.is_pointer:
-        return Buffer(tree.name, dtype.element_ty, tree.value, *tree.bounds, tree.is_writable)
+        return Buffer(
+            tree.name, dtype.element_ty, tree.value, *tree.bounds, tree.is_writable, dtype.const
+        )
     return Scalar(dtype, tree.value)

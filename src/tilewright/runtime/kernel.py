@@ -248,7 +248,7 @@ class JITFunction(JITCallable, KernelInterface):
         call = self.prepare(arguments, options, settings)
         if call.target is None:
             call.run_eager(call.grid(grid))
-            return SteppedKernel(self, call.constants, options)
+            return SteppedKernel(self, call.types, call.constants, options)
         values = tuple(arguments.values())
         entry = self.entry(call)
         entry.check_writable(call.writable)
