@@ -113,7 +113,7 @@ def text_of(p: inspect.Parameter) -> str:
     if p.default is p.empty:
         return star + p.name
     default = getattr(p.default, "name", None) if hasattr(p.default, "value") else None
-    return f"{p.name}={default or repr(p.default)}"
+    return f"{p.name}={default or getattr(p.default, 'spelled', repr(p.default))}"
 
 
 def refusal(function: Callable) -> str:
@@ -170,7 +170,7 @@ def page() -> str:
         rows = [row(n, v) for n, v in functions(module) if id(v) not in seen]
         if rows:
             parts += [f"\n## triton.language.{title}\n", table(rows)]
-    dtypes = ", ".join(f"`{d!r}`".replace("tl.", "") for d in t.SCALARS)
+    dtypes = ", ".join(f"`{d.spelled}`".replace("tl.", "") for d in t.SCALARS)
     parts += ["\n## Dtypes\n", f"{dtypes}. A call of one is a cast: `tl.float32(0)`."]
     return "\n".join(parts) + "\n"
 

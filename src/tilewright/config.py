@@ -40,7 +40,7 @@ SETTINGS = {
         Setting("verify", "TILEWRIGHT_VERIFY", False, "verify the IR after every pass"),
         Setting("features", "TILEWRIGHT_FEATURES", "", "CPU features instead of the host's"),
         Setting("seed", "TILEWRIGHT_SEED", 0, "eager order of programs; 0: ascending"),
-        Setting("debug", "TILEWRIGHT_DEBUG", False, "compile device_assert in (as TRITON_DEBUG)"),
+        Setting("debug", "TILEWRIGHT_DEBUG", False, "assert, and stop integers that wrap around"),
     )
 }
 

@@ -94,12 +94,17 @@ class ArgumentTypeError(LaunchError, TypeError):
     """An argument of a type that a kernel cannot take."""
 
 
+class OptionError(LaunchError, AssertionError):
+    """An option of a launch with a value that it cannot have."""
+
+
 class OutOfBoundsError(TilewrightError, IndexError):
     """A kernel touched memory outside an argument; the access itself was not performed."""
 
 
-class DeviceAssertError(TilewrightError, AssertionError):
-    """A `device_assert` of a kernel failed."""
+class DeviceAssertError(TilewrightError, AssertionError, RuntimeError):
+    """A `device_assert` of a kernel failed: an AssertionError of Triton's interpreter, a
+    RuntimeError on its GPUs."""
 
 
 class DeadlockError(TilewrightError, RuntimeError):

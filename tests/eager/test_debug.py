@@ -42,7 +42,9 @@ def test_device_assert_only_checks_when_debugging():
     with pytest.raises(DeviceAssertError) as error:
         launch(checked_kernel, (1,), 2, debug=True)
     text = str(error.value)
-    assert text.startswith("checked_kernel: too far: program (0, 0, 0), element (2,)\n")
+    assert text.startswith(
+        "checked_kernel: device-side assert failed: program (0, 0, 0), element (2,): too far\n"
+    )
     assert 'tl.device_assert(at < n, "too far", mask=at != 3)' in text
 
 

@@ -77,13 +77,61 @@ def test_ptx(target, asm, x, expected):
     [
         ("mov.u32 $0, %smid;", "=r,r", "`%smid` is not known"),
         ("vadd4.u32.u32.u32 $0, $1, $1, $1;", "=r,r", "not among the instructions"),
-        ("mov.b32 $0, $1;", "=r,=r,r", "1 elements at once in 2 registers"),
+        ("mov.b32 $0, $1;", "=r,=r,r", "writes 2 registers for 1 results"),
         ("add.s32 $1, $1, 1;", "=r,r", "nothing writes \\$0"),
     ],
 )
 def test_ptx_that_is_not_known(target, asm, constraints, reason):
     with pytest.raises(UnsupportedError, match=reason):
         asm_kernel[(1,)](np.zeros(8, np.int32), INTS, asm, tl.int32, constraints)
+
+
+@tilewright.jit
+def packed_kernel(out, x, ASM: tl.constexpr, DTYPE: tl.constexpr, CONSTRAINTS: tl.constexpr,
+                  PACK: tl.constexpr, M: tl.constexpr):  # fmt: skip
+    at = tl.arange(0, M)[:, None] * 8 + tl.arange(0, 8)[None, :]
+    result = tl.inline_asm_elementwise(
+        ASM, CONSTRAINTS, [tl.load(x + at)], DTYPE, is_pure=True, pack=PACK
+    )
+    tl.store(out + at, result)
+
+
+BYTES = np.arange(16, dtype=np.uint8).reshape(2, 8) * 15
+HALVES = np.linspace(-4, 4, 16).astype(np.float16).reshape(2, 8)
+SINGLES = HALVES.astype(np.float32)
+UNPACK = """{
+    .reg .b8 part<4>;
+    mov.b32 {part0, part1, part2, part3}, $4;
+    cvt.u32.u8 $0, part3; // in the opposite order
+    cvt.u32.u8 $1, part2;
+    cvt.u32.u8 $2, part1;
+    cvt.u32.u8 $3, part0;
+}"""
+
+
+@pytest.mark.parametrize(
+    "asm, constraints, pack, x, dtype, expected",
+    [
+        ("and.b32 $0, $1, 0x1F1F1F1F; shl.b32 $0, $0, 3;", "=r,r", 4, BYTES, tl.uint8, BYTES << 3),
+        (UNPACK, "=r,=r,=r,=r,r", 4, BYTES, tl.int32,
+         BYTES.reshape(-1, 4)[:, ::-1].reshape(2, 8).astype(np.int32)),
+        ("mul.rn.f16x2 $0, $1, $1;", "=r,r", 2, HALVES, tl.float16, HALVES * HALVES),
+        ("cvt.rn.f16x2.f32 $0, $2, $1;", "=r,r,r", 2, SINGLES, tl.float16, HALVES),
+        ("add.s32 $0, $2, 1; add.s32 $1, $3, 2;", "=r,=r,r,r", 2, BYTES.astype(np.int32), tl.int32,
+         BYTES.astype(np.int32) + np.array([1, 2] * 4)),
+    ],
+)  # fmt: skip
+def test_packed_ptx(target, asm, constraints, pack, x, dtype, expected):
+    out = np.zeros_like(expected)
+    packed_kernel[(1,)](out, x, asm, dtype, constraints, pack, 2)
+    np.testing.assert_array_equal(out, expected)
+
+
+def test_packed_ptx_must_fit(target):
+    with pytest.raises(UnsupportedError, match="4 elements at once take 1 registers, not 2"):
+        packed_kernel[(1,)](BYTES, BYTES, "mov.b32 $0, $2;", tl.uint8, "=r,=r,r", 4, 2)
+    with pytest.raises(CompileError, match="pack must be a power of two"):
+        packed_kernel[(1,)](BYTES, BYTES, "mov.b32 $0, $1;", tl.uint8, "=r,r", 3, 2)
 
 
 @tilewright.jit

@@ -241,7 +241,7 @@ def test_shapes_and_reductions(expression, expected):
         ("tl.atomic_add(x_ptr.to(tl.pointer_type(tl.int8)), 1)", "does not work on int8"),
         ("tl.atomic_add(x_ptr, 1, sem='strong')", "no memory semantics 'strong'"),
         ("tl.inline_asm_elementwise('', '', [x], tl.int32, True, 1)", "is not supported"),
-        ("libdevice.j0(x)", "libdevice.j0 is not supported"),
+        ("libdevice.rcp64h(x)", "libdevice.rcp64h is not supported"),
         ("tl.reduce(x, 0, None)", "combine_fn must be a function"),
     ],
 )

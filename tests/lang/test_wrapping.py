@@ -7,7 +7,7 @@ import pytest
 
 import tilewright
 import tilewright.language as tl
-from tilewright.errors import OutOfBoundsError
+from tilewright.errors import DeviceAssertError, OutOfBoundsError
 
 pytestmark = pytest.mark.parametrize(
     "target", ["eager", pytest.param("cpu", marks=pytest.mark.cpu)]
@@ -51,3 +51,31 @@ def test_a_row_at_the_very_end_does_not_wrap():
     x, out = np.zeros(1000, np.int8), np.zeros(256, np.int8)
     masked[(1,)](x, out, END - 256, END - 256, 256)
     assert (out == 7).all()
+
+
+@tilewright.jit
+def row_offset(out, row, stride):
+    tl.store(out, row * stride + 1)
+
+
+@tilewright.jit
+def mixes_bits(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out + i, tl.randint(tl.load(x), i))
+    tl.store(out, tl.mul(tl.load(out), tl.load(out), sanitize_overflow=False))
+
+
+def test_debug_finds_products_that_wrap():
+    out = np.zeros(1, np.int32)
+    row_offset[(1,)](out, 50_000, 50_000)
+    row_offset[(1,)](out, 50_000, 40_000, debug=True)
+    assert out[0] == 2_000_000_001
+    with pytest.raises(DeviceAssertError, match="int32 overflow detected for operation mul"):
+        row_offset[(1,)](out, 50_000, 50_000, debug=True)
+    row_offset[(1,)](out, 50_000, 50_000, debug=True, sanitize_overflow=False)
+
+
+def test_debug_lets_functions_of_the_language_wrap():
+    out = np.zeros(64, np.int32)
+    mixes_bits[(1,)](np.full(1, 7, np.int32), out, 64, debug=True)
+    assert len(set(out.tolist())) > 60

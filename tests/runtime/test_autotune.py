@@ -318,3 +318,18 @@ def test_config_equality():
     assert Config({"A": 1}).all_kwargs() == {
         "A": 1, "num_warps": 4, "num_stages": 3, "num_ctas": 1,
     }  # fmt: skip
+
+
+@tilewright.autotune(configs=configs(8, 16, 32), key=["n"])
+@tilewright.jit
+def wide_blocks_only(x, n, BLOCK: tl.constexpr):
+    tl.static_assert(BLOCK > 8)
+    tl.store(x, BLOCK)
+
+
+def test_configurations_that_no_compiler_takes_are_skipped(target):
+    x = np.zeros(1, np.int32)
+    wide_blocks_only.cache.clear()
+    wide_blocks_only[(1,)](x, 1)
+    assert x[0] in ((16,) if target == "eager" else (16, 32))
+    assert len(wide_blocks_only.cache) == 1

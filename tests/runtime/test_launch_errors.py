@@ -106,7 +106,7 @@ LAUNCHES = {
     "array as constexpr": (1, {"BLOCK": np.ones(3)}, ArgumentTypeError,
                            "argument 'BLOCK': is a tl.constexpr, got an array (numpy.ndarray)"),
     "no warps": (1, {"num_warps": 0}, LaunchError, "num_warps is an int of at least 1, got 0"),
-    "three warps": (1, {"num_warps": 3}, LaunchError, "num_warps is a power of two, got 3"),
+    "three warps": (1, {"num_warps": 3}, LaunchError, "num_warps must be a power of 2, got 3"),
     "text warps": (1, {"num_warps": "4"}, LaunchError, "num_warps is an int of at least 1, got"),
     "stages": (1, {"num_stages": -1}, LaunchError, "num_stages is an int of at least 0, got -1"),
 }  # fmt: skip

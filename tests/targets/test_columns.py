@@ -69,3 +69,17 @@ def test_the_dimension_in_the_middle(shape):
     out = np.zeros((shape[0], shape[2]), np.float32)
     middle_kernel[(1,)](x, out, *shape)
     np.testing.assert_array_equal(out, x.reshape(shape).sum(1))
+
+
+@tw.jit
+def masked_kernel(x_ptr, out_ptr, n, ROWS: tl.constexpr, COLS: tl.constexpr):
+    at = tl.arange(0, ROWS)[:, None] * COLS + tl.arange(0, COLS)[None, :]
+    x = tl.load(x_ptr + at, mask=tl.arange(0, COLS)[None, :] < n, other=0)
+    tl.store(out_ptr + tl.arange(0, COLS), tl.sum(x, axis=0))
+
+
+@pytest.mark.parametrize("cols", [13, 16])
+def test_columns_that_a_mask_leaves_out(cols):
+    x, out = np.ones((16, 16), np.int64), np.zeros(16, np.int64)
+    masked_kernel[(1,)](x, out, cols, ROWS=16, COLS=16)
+    np.testing.assert_array_equal(out, np.where(np.arange(16) < cols, 16, 0))

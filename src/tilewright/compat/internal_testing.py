@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import pickle
 import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -27,6 +34,7 @@ torch_dtypes = ["bool", *int_dtypes, "uint8", *float_dtypes, "bfloat16"]
 tma_dtypes = sorted(set(dtypes_with_bfloat16) - {"int64", "uint64", "float64"})
 
 SEED = 17
+ROOT = Path(__file__).parents[2]
 BFLOAT16_BITS = np.uint32(0xFFFF0000)
 
 
@@ -163,7 +171,53 @@ def mxfp8_to_fp32(*_: Any) -> NoReturn:
     raise UnsupportedError("triton._internal_testing.mxfp8_to_fp32 is not supported")
 
 
+# The program of a process that runs one function and writes what became of it.
+CHILD = """
+import pickle, sys
+from tilewright.compat import install
+install()
+from tilewright.compat.internal_testing import outcome
+task = sys.stdin.buffer.read()
+sys.path[:], call, out = pickle.loads(task)
+with open(out, "wb") as file:
+    file.write(outcome(call))
+"""
+
+
+def outcome(call: bytes) -> bytes:
+    """Run a pickled (function, args, kwargs); gives the exception, pickled, None if all is well."""
+    function, args, kwargs = pickle.loads(call)
+    try:
+        function(*args, **kwargs)
+    except Exception as error:
+        try:
+            return pickle.dumps(error)
+        except Exception:
+            return pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"))
+    return pickle.dumps(None)
+
+
 def run_in_process(
-    client_fn: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
-) -> NoReturn:
-    raise UnsupportedError("triton._internal_testing.run_in_process is not supported")
+    client_fn: Any,
+    args: tuple = (),
+    kwargs: dict[str, Any] | None = None,
+    env: dict[str, str] | None = None,
+) -> SimpleNamespace:
+    """Call a function in a Python process of its own; gives its exception as `exc`."""
+    call = pickle.dumps((client_fn, args, kwargs or {}))
+    path = [str(ROOT), *sys.path]
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path)), **(env or {})}
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "outcome")
+        task = pickle.dumps((path, call, out))
+        done = subprocess.run(
+            [sys.executable, "-c", CHILD], input=task, capture_output=True, env=variables,
+            check=False,
+        )  # fmt: skip
+        errors = done.stderr.decode(errors="replace")
+        if os.path.exists(out):
+            with open(out, "rb") as file:
+                error = pickle.load(file)
+        else:
+            error = RuntimeError(f"the process ended with {done.returncode}: {errors}")
+    return SimpleNamespace(exc=error, driver_stderr_output=errors)

@@ -10,6 +10,7 @@ from typing import Any
 
 from tilewright import config
 from tilewright.compat.cache_names import FileCacheManager, default_cache_dir
+from tilewright.runtime.autotune import tune_observers
 from tilewright.runtime.kernel import compile_observers, launch_observers
 
 propagate_env = True
@@ -107,9 +108,19 @@ class compilation_knobs(base_knobs):
         "enable_experimental_consan": False, "instrumentation_mode": "", "listener": None,
     }  # fmt: skip
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name == "listener" and value is not None:
+            add_once(compile_observers, hooks.compilation)
+
 
 class autotuning_knobs(base_knobs):
-    defaults = {"cache": False, "warmup": 25, "rep": 100}
+    defaults = {"cache": False, "warmup": 25, "rep": 100, "listener": None}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name == "listener" and value is not None:
+            add_once(tune_observers, tuned)
 
     @property
     def print(self) -> bool:
@@ -169,9 +180,40 @@ class Hooks:
             already_compiled=False,
         )  # fmt: skip
         if handle is not None:
+            tell_listener(handle)
             loaded = (None, handle.function, handle.name, {}, handle.hash)
             call(runtime.kernel_load_start_hook, *loaded)
             call(runtime.kernel_load_end_hook, *loaded)
+
+
+def tell_listener(handle: Any) -> None:
+    """Tell a program's listener of a compilation, with its steps in microseconds."""
+    done = handle.compilation
+    spent = {k: max(1, round(v * 1e6)) for k, v in done.times.items()}
+    first = spent.pop("key", 1)
+    lowering = [] if done.from_cache else list(spent.items())
+    stored = 0 if done.from_cache else 1
+    total_lowering = sum(v for _, v in lowering)
+    call(
+        compilation.listener,
+        src=handle.src,
+        metadata=handle.metadata._asdict(),
+        metadata_group={},
+        times=SimpleNamespace(
+            ir_initialization=first, lowering_stages=lowering, store_results=stored,
+            total_lowering=total_lowering, total=first + total_lowering + stored,
+        ),
+        cache_hit=done.from_cache,
+    )  # fmt: skip
+
+
+def tuned(tuner: Any, key: tuple, best: Any, is_known: bool) -> None:
+    """Tell a program's listener which configuration was chosen."""
+    call(
+        autotuning.listener, fn=tuner.kernel, key=key, best_config=best,
+        configs_timings=None if is_known else tuner.configs_timings,
+        duration=None if is_known else tuner.bench_time, cache_hit=is_known,
+    )  # fmt: skip
 
 
 def call(hook: Any, *args: Any, **kwargs: Any) -> None:

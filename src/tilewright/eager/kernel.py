@@ -18,7 +18,8 @@ from tilewright.lang.builtin import argument
 from tilewright.lang.constexpr import unwrap
 from tilewright.lang.jit import JITCallable
 from tilewright.lang.meta import range as tile_range
-from tilewright.lang.substitutes import is_instance, length
+from tilewright.lang.substitutes import check_order, is_instance, length
+from tilewright.lang.substitutes import show as device_show
 from tilewright.lang.tensor import tensor
 from tilewright.lang.values import assigned
 
@@ -28,6 +29,7 @@ def pick(python: Callable, tile: Callable) -> Callable:
 
     def apply(*args: Any, **kwargs: Any) -> Any:
         if len(args) < 2 or not any(isinstance(a, tensor) for a in args):
+            check_order(args)
             return assigned(python(*args, **kwargs))
         out = args[0]
         for x in args[1:]:
@@ -37,11 +39,20 @@ def pick(python: Callable, tile: Callable) -> Callable:
     return apply
 
 
+def show(*values: Any, **options: Any) -> None:
+    """Python's print, which on tiles is that of a running kernel."""
+    if options or not any(isinstance(v, tensor) for v in values):
+        print(*values, **options)
+    else:
+        device_show(*values)
+
+
 KERNEL_BUILTINS = {
     **vars(builtins),
     "range": tile_range,
     "isinstance": is_instance,
     "len": length,
+    "print": show,
     "min": pick(builtins.min, minimum),
     "max": pick(builtins.max, maximum),
 }
@@ -140,6 +151,7 @@ def run_kernel(
     order_seed: int = 0,
     only: Sequence[int | None] | None = None,
     debug: bool = False,
+    sanitize: bool = False,
 ) -> Eager:
     """Run a launch in Python; gives the machine that did it.
 
@@ -150,8 +162,10 @@ def run_kernel(
         order_seed: 0 for ascending program ids, else a seed of a shuffled order.
         only: Program ids, None for all along that axis; the others do not run.
         debug: Whether `device_assert` checks.
+        sanitize: Whether integers may not wrap around in the kernel's own arithmetic.
     """
     machine = Eager(jit.__name__, full_grid(grid), observers, debug)
+    machine.sanitize = sanitize
     functions = Functions(machine)
     machine.caller = functions.call
     function = functions.of(jit)

@@ -82,6 +82,8 @@ class Eager:
         self.grid = grid
         self.observers = tuple(observers)
         self.debug = debug
+        self.sanitize = False
+        self.calls = 0  # of functions of the language that are being made, where it matters
         self.program = (0, 0, 0)
         self.memory = Memory()
         self.codes: set[CodeType] = set()  # of the user's functions
@@ -241,13 +243,17 @@ class Eager:
             return f"tensor({handle.type}, {in_one_line(self.memory.addresses(data), True)})"
         return f"tensor({handle.type}, {in_one_line(data, False)})"
 
+    def show_static(self, handle: Tile) -> str:
+        """Here it is known what a tile holds."""
+        return self.show(handle)
+
     # --- arguments
 
     def argument(self, value: Any) -> Any:
         """An argument of a launch as the kernel sees it; buffers may be inside tuples."""
         if isinstance(value, Buffer):
             data = np.array(self.memory.add(value), np.int64)
-            return tensor(Tile(Type(pointer_to(value.dtype)), data))
+            return tensor(Tile(Type(pointer_to(value.dtype, value.const)), data))
         if isinstance(value, Scalar):
             return tensor(Tile(Type(value.dtype), scalar_array(value)))
         if isinstance(value, tuple):

@@ -30,6 +30,7 @@ class Buffer:
     low: int
     high: int
     writable: bool = True
+    const: bool = False  # whether the kernel says that it only reads
 
     @property
     def elements(self) -> int:

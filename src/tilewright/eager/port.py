@@ -150,8 +150,8 @@ class Port:
             return
         where = f", element {tuple(int(i) for i in np.argwhere(failed)[0])}" if failed.shape else ""
         raise DeviceAssertError(
-            f"{machine.name}: {message or 'the assertion does not hold'}: "
-            f"program {machine.program}{where}\n{machine.excerpt()}"
+            f"{machine.name}: device-side assert failed: program {machine.program}{where}: "
+            f"{message or 'the condition does not hold'}\n{machine.excerpt()}"
         )
 
 

@@ -24,6 +24,7 @@ from tilewright.lang.promote import is_number, to_tensor
 from tilewright.lang.source import Source
 from tilewright.lang.statements import is_constexpr_note
 from tilewright.lang.tensor import known, tensor
+from tilewright.lang.typenames import type_of
 from tilewright.lang.values import assigned
 
 FUTURES = __future__.annotations.compiler_flag
@@ -64,6 +65,23 @@ def value_of(owner: Any) -> Any:
     return owner.value if isinstance(owner, tensor) else getattr(owner, "value", owner)
 
 
+def settled(value: Any, fixed: Any) -> Any:
+    """A tuple that is unpacked into names; `fixed` tells which of them are constexprs."""
+    if not isinstance(fixed, tuple):
+        return known(value) if fixed else assigned(value)
+    items = tuple(value)
+    if len(items) != len(fixed):
+        return items  # which Python will refuse
+    return tuple(settled(v, f) for v, f in zip(items, fixed, strict=True))
+
+
+def refuse_change(text: str, value: Any) -> None:
+    raise CompileError(
+        f"cannot assign to `{text}`: tiles, tuples and objects cannot be changed in place; make a "
+        "new one, or write to memory with tl.store"
+    )
+
+
 HELPERS = {
     "_is_tile": lambda x: isinstance(x, tensor),
     "_and": logical_and,
@@ -74,6 +92,9 @@ HELPERS = {
     "_merged": merged,
     "_assigned": assigned,
     "_value": value_of,
+    "_type": type_of,
+    "_settled": settled,
+    "_unchanging": refuse_change,
     "_known": known,
     "_run_time": tile_range(0),
     "_known_range": range,
@@ -130,6 +151,18 @@ def may_hold_number(value: ast.expr) -> bool:
     return value.func.attr not in LOADERS
 
 
+def declared_constexpr(node: ast.FunctionDef) -> set[str]:
+    """Names that are declared constexpr by a line of their own, without a value."""
+    return {
+        inner.target.id
+        for inner in ast.walk(node)
+        if isinstance(inner, ast.AnnAssign)
+        and inner.value is None
+        and isinstance(inner.target, ast.Name)
+        and is_constexpr_note(inner.annotation)
+    }
+
+
 class Rewriter(ast.NodeTransformer):
     """Rewrites one function; `changed` tells whether anything had to be."""
 
@@ -138,6 +171,7 @@ class Rewriter(ast.NodeTransformer):
         self.count = 0
         self.numbers = number_names(node)
         self.defined = {a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg)}
+        self.declared = declared_constexpr(node)
 
     def fresh(self) -> str:
         self.count += 1
@@ -183,8 +217,23 @@ class Rewriter(ast.NodeTransformer):
 
     def visit_Assign(self, node: ast.Assign) -> ast.stmt:
         self.generic_visit(node)
+        if any(isinstance(t, (ast.Subscript, ast.Attribute)) for t in node.targets):
+            self.changed = True
+            text = ast.Constant(ast.unparse(node.targets[0]))
+            return ast.copy_location(ast.Expr(call("_unchanging", text, node.value)), node)
+        if len(node.targets) == 1 and stored(node.targets) & self.declared:
+            self.changed = True
+            value = call("_settled", node.value, self.fixed(node.targets[0]))
+            node.value = ast.copy_location(value, node.value)
+            return node
         node.value = self.settle(self.as_tuple(node.value))
         return node
+
+    def fixed(self, target: ast.expr) -> ast.expr:
+        """For each name of a target, whether it is declared constexpr."""
+        if isinstance(target, (ast.Tuple, ast.List)):
+            return ast.Tuple([self.fixed(t) for t in target.elts], ast.Load())
+        return ast.Constant(isinstance(target, ast.Name) and target.id in self.declared)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
         if node.value is None:
@@ -207,7 +256,8 @@ class Rewriter(ast.NodeTransformer):
         return node
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.expr:
-        node.value = self.settle(self.visit(node.value))
+        helper = "_known" if node.target.id in self.declared else "_assigned"
+        node.value = self.settle(self.visit(node.value), helper)
         return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
@@ -287,10 +337,10 @@ class Rewriter(ast.NodeTransformer):
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         self.generic_visit(node)
-        if node.attr != "value" or not isinstance(node.ctx, ast.Load):
+        if node.attr not in ("value", "type") or not isinstance(node.ctx, ast.Load):
             return node
         self.changed = True
-        return ast.copy_location(call("_value", node.value), node)
+        return ast.copy_location(call(f"_{node.attr}", node.value), node)
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
         self.generic_visit(node)

@@ -86,6 +86,8 @@ class Machine(Protocol):
     """Something that makes ops happen: the frontend records them, the eager machine runs them."""
 
     debug: bool  # whether `device_assert` checks
+    sanitize: bool  # whether integers may not wrap around in the kernel's own arithmetic
+    calls: int  # of functions of the language that are being made, where that is to be known
 
     def emit(self, op: Op, *operands: Handle, region: Any = None, **attrs: Any) -> Any: ...
 
@@ -103,6 +105,9 @@ class Machine(Protocol):
 
     def show(self, handle: Handle) -> str:
         """A value as text."""
+
+    def show_static(self, handle: Handle) -> str:
+        """A value as `static_print` shows it."""
 
     def iterate(self, *bounds: Any) -> Any:
         """The numbers of a run-time loop: start, end and step are tensors."""

@@ -33,8 +33,13 @@ class DType:
     def __str__(self) -> str:
         return self.name
 
-    def __repr__(self) -> str:
+    @property
+    def spelled(self) -> str:
+        """How kernels write it, e.g. `tl.float32`."""
         return f"tl.{PUBLIC_NAMES.get(self.name, self.name)}"
+
+    def __repr__(self) -> str:
+        return self.spelled.replace("tl.", "triton.language.")
 
     def __hash__(self) -> int:
         return self._hash
@@ -196,8 +201,9 @@ class PointerDType(DType):
     def element_ty(self) -> DType:
         return self.element
 
-    def __repr__(self) -> str:
-        return f"tl.pointer_type({self.element!r})"
+    @property
+    def spelled(self) -> str:
+        return f"tl.pointer_type({self.element.spelled})"
 
 
 @cache

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from enum import Enum
 from typing import Any
 
 from tilewright.errors import TypeRuleError, want
 from tilewright.ir import types as t
-from tilewright.ir.op import Op, emit
+from tilewright.ir.op import Op, emit, machine
 from tilewright.ir.types import DType
 from tilewright.lang.builtin import builtin, public
 from tilewright.lang.conversion import addresses, as_dtype, cast, truth
@@ -18,6 +19,7 @@ from tilewright.lang.promote import (
     cast_to,
     common_shape,
     expand_to,
+    integer_range,
     is_number,
     same_dtype,
     same_shape,
@@ -26,8 +28,8 @@ from tilewright.lang.promote import (
     unary,
 )
 from tilewright.lang.tensor import method, tensor
+from tilewright.ops import debug, memory
 from tilewright.ops import math as m
-from tilewright.ops import memory
 
 
 class PropagateNan(Enum):
@@ -60,6 +62,21 @@ def move(pointer: tensor, offset: Any, backwards: bool = False) -> tensor:
     return tensor(emit(memory.offset, pointer.handle, offset.handle, bytes=size))
 
 
+def sanitized(op: Op, x: Any, y: Any, sanitize: bool) -> tensor:
+    """An operation of the kernel's own, on integers that under `debug` may not wrap around."""
+    out = binary(op, x, y)
+    current = machine()
+    small = out.dtype.is_integer and out.dtype is not t.int1 and out.dtype.bits < 64
+    if not (sanitize and small and current.sanitize and current.calls == 1):
+        return out
+    exact = binary(op, *[cast(v, t.int64) for v in together(x, y)])
+    low, high = integer_range(out.dtype)
+    fits = (exact >= low) & (exact <= high)
+    message = f"{out.dtype} overflow detected for operation {op.name}"
+    emit(debug.device_assert, fits.handle, message=message)
+    return out
+
+
 @method("__add__")
 @public(m.add)
 def add(x: Any, y: Any, sanitize_overflow: bool = True) -> tensor:
@@ -69,7 +86,7 @@ def add(x: Any, y: Any, sanitize_overflow: bool = True) -> tensor:
         return move(x, y)
     if is_pointer(y):
         return move(y, x)
-    return binary(m.add, x, y)
+    return sanitized(m.add, x, y, sanitize_overflow)
 
 
 @method("__sub__")
@@ -79,14 +96,14 @@ def sub(x: Any, y: Any, sanitize_overflow: bool = True) -> tensor:
     x, y = as_python(x), as_python(y)
     if is_pointer(x):
         return move(x, y, backwards=True)
-    return binary(m.sub, x, y)
+    return sanitized(m.sub, x, y, sanitize_overflow)
 
 
 @method("__mul__")
 @public(m.mul)
 def mul(x: Any, y: Any, sanitize_overflow: bool = True) -> tensor:
     """Product of two tiles; integers wrap around."""
-    return binary(m.mul, x, y)
+    return sanitized(m.mul, x, y, sanitize_overflow)
 
 
 @method("__truediv__")
@@ -217,6 +234,12 @@ def logical_not(x: Any) -> tensor:
 @builtin
 def where(condition: Any, x: Any, y: Any) -> tensor:
     """x where the condition holds, y elsewhere; all three are broadcast together."""
+    if isinstance(condition, tensor) and condition.dtype is not t.int1:
+        warnings.warn(
+            f"tl.where takes a condition of {condition.dtype} as true where it is not 0; compare "
+            "it with 0, as Triton will demand",
+            stacklevel=2,
+        )
     condition = truth(condition)
     x, y = same_dtype(x, y)
     shape = common_shape(condition.shape, x.shape, y.shape)

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.errors import InternalError
-from tilewright.ir.op import Op, has_machine
-from tilewright.lang.constexpr import unwrap
+from tilewright.ir.op import Op, has_machine, machine
+from tilewright.lang.constexpr import constexpr, unwrap
 from tilewright.lang.tensor import known, tensor
 
 # Parameters that must be known while the kernel is compiled, in whichever function they are.
@@ -36,9 +36,32 @@ def argument(value: Any, static: bool) -> Any:
     return unwrap(value)
 
 
+def as_constexpr(value: Any) -> Any:
+    """An argument as Triton's own functions get it: numbers and texts in constexprs."""
+    return constexpr(value) if isinstance(value, (bool, int, float, str)) else value
+
+
+def within(
+    fn: Callable, args: tuple, kwargs: dict[str, Any], places: list[bool], beyond: bool
+) -> Any:
+    """A call that the machine counts, so that what it calls is known not to be the kernel's own."""
+    given = [argument(a, s) for a, s in zip(args, places)]
+    given += [argument(a, beyond) for a in args[len(places) :]]
+    current = machine()
+    current.calls += 1
+    try:
+        return fn(*given, **{k: argument(v, k in STATIC) for k, v in kwargs.items()})
+    finally:
+        current.calls -= 1
+
+
 def builtin(fn: Callable) -> Callable:
-    """Decorator: a function of the language. Constexprs arrive unwrapped."""
+    """Decorator: a function of the language.
+
+    Constexprs arrive unwrapped, but in functions of programs, which expect Triton's.
+    """
     places, beyond = static_places(fn)
+    is_users = not fn.__module__.startswith("tilewright")
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -49,6 +72,10 @@ def builtin(fn: Callable) -> Callable:
             )
         kwargs.pop("_semantic", None)
         kwargs.pop("_builder", None)
+        if is_users:
+            return fn(*map(as_constexpr, args), **{k: as_constexpr(v) for k, v in kwargs.items()})
+        if machine().sanitize:
+            return within(fn, args, kwargs, places, beyond)
         given = [argument(a, s) for a, s in zip(args, places)]
         given += [argument(a, beyond) for a in args[len(places) :]]
         return fn(*given, **{k: argument(v, k in STATIC) for k, v in kwargs.items()})

@@ -134,13 +134,15 @@ def advice(path: str, before: Any, after: Any) -> str:
     if isinstance(before, tensor) and as_number(before) is None:
         if before.shape != kind.shape:
             return "use another name for what has another shape"
-        return f"start with {kind.dtype!r}, or end with {path}.to({before.dtype!r})"
+        return f"start with {kind.dtype.spelled}, or end with {path}.to({before.dtype.spelled})"
     if not kind.shape:
         return f"start with a value of that type, e.g. {path} = 0"
     first = as_number(before)
     if first:
-        return f"start with {path} = tl.full({list(kind.shape)}, {first}, dtype={kind.dtype!r})"
-    return f"start with {path} = tl.zeros({list(kind.shape)}, dtype={kind.dtype!r})"
+        return (
+            f"start with {path} = tl.full({list(kind.shape)}, {first}, dtype={kind.dtype.spelled})"
+        )
+    return f"start with {path} = tl.zeros({list(kind.shape)}, dtype={kind.dtype.spelled})"
 
 
 def last_assignment(body: Sequence[ast.stmt], name: str) -> int | None:

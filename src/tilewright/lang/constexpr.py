@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
+import re
+import textwrap
 import types
 from typing import Any
 
@@ -121,8 +124,32 @@ class constexpr_function:
     def __init__(self, function: Any):
         self.function = function
         self.__name__ = getattr(function, "__name__", "constexpr_function")
+        self.__qualname__ = getattr(function, "__qualname__", self.__name__)
+        self.__module__ = getattr(function, "__module__", None)
         self.__doc__ = function.__doc__
         self.__wrapped__ = function
+        self._given: str | None = None  # a text that stands in for what the file says
+
+    @property
+    def fn(self) -> Any:
+        """The Python function, by the name that it has in Triton."""
+        return self.function
+
+    @property
+    def src(self) -> str:
+        """The text of the function from its `def` on."""
+        if self._given is not None:
+            return self._given
+        text = textwrap.dedent(inspect.getsource(self.function))
+        start = re.search(r"^def\s+\w+\s*\(", text, re.MULTILINE)
+        return text[start.start() :] if start else text
+
+    def _unsafe_update_src(self, text: str) -> None:
+        """Call what this text defines in place of what the function's file says."""
+        names: dict[str, Any] = {}
+        exec(text, self.__wrapped__.__globals__, names)
+        self._given = text
+        self.function = names[self.__name__]
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else constexpr_function(self.function.__get__(instance))

@@ -39,7 +39,7 @@ def cast(x: tensor, dtype: DType, rounding: str | None = None) -> tensor:
         bits = x if x.dtype.is_pointer else cast_to(x, t.int64)
         return tensor(emit(m.bitcast, bits.handle, to=dtype.short))
     if x.dtype.is_pointer:
-        want(dtype.is_integer, f"cannot cast {x.dtype!r} to {dtype!r}")
+        want(dtype.is_integer, f"cannot cast {x.dtype.spelled} to {dtype.spelled}")
         number = addresses(x)
         return binary(m.ne, number, 0) if dtype is t.int1 else cast_to(number, dtype)
     attrs = {"rounding": rounding} if rounding else {}

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.lang.expressions import PYTHON_ERRORS, cannot_compute, iterate, text_of
 from tilewright.lang.scope import Scope
+from tilewright.lang.statements import held_by
 from tilewright.lang.tensor import known, tensor
-from tilewright.lang.values import assigned, describe, is_runtime
+from tilewright.lang.values import describe, is_runtime
 
 if TYPE_CHECKING:
     from tilewright.lang.frontend import Frontend
@@ -72,7 +73,7 @@ def formatted_value(f: Frontend, node: ast.FormattedValue, whole: ast.JoinedStr)
 def walrus(f: Frontend, node: ast.NamedExpr) -> Any:
     value = f.expr(node.value)
     f.at(node)
-    f.scope.names[node.target.id] = value = assigned(value)
+    f.scope.names[node.target.id] = value = held_by(f, node.target.id, value)
     return value
 
 

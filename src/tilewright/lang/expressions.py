@@ -13,6 +13,7 @@ from tilewright.lang.constexpr import constexpr, held
 from tilewright.lang.promote import to_tensor
 from tilewright.lang.scope import is_constant, suggestion
 from tilewright.lang.tensor import METHODS, known, tensor
+from tilewright.lang.typenames import type_of
 from tilewright.lang.values import NUMBERS, Undefined, describe, is_runtime
 
 if TYPE_CHECKING:
@@ -280,6 +281,8 @@ def attribute(f: Frontend, node: ast.Attribute) -> Any:
     except AttributeError:
         if node.attr == "value" and not isinstance(base, tensor):
             return base  # of a constexpr, which arrives unwrapped
+        if node.attr == "type" and not isinstance(base, tensor):
+            return type_of(base)
         if type(base) in NUMBERS and (node.attr in METHODS or node.attr in TILE_ATTRIBUTES):
             f.at(node)
             return getattr(to_tensor(base), node.attr)

@@ -40,6 +40,8 @@ class Frontend:
         self.builder.region_builder = self.region
         self.options = options
         self.debug = bool(options.get("debug", False))
+        self.sanitize = bool(options.get("sanitize", False))
+        self.calls = 0  # of functions of the language that are being made, where it matters
         self.scope: Scope = None  # set before anything is compiled
         self.regions = 0  # how many regions of the IR stand around this point
         self.mapping = 0  # whether tiles stand for scalars, of which `if` may choose
@@ -155,6 +157,11 @@ class Frontend:
     def show(self, handle: Value) -> str:
         return f"a run-time {handle.type}"
 
+    def show_static(self, handle: Value) -> str:
+        """A value as Triton's `static_print` shows it: its type."""
+        sizes = ", ".join(f"constexpr[{n}]" for n in handle.type.shape)
+        return f"{handle.type.dtype}[{sizes}]"
+
     def iterate(self, *bounds: tensor) -> Iterator[int]:
         """The numbers of a range outside a `for` statement, e.g. in a comprehension."""
         if not all(is_constant(x.handle) for x in bounds):
@@ -189,7 +196,7 @@ def build_kernel(
             whose types become parameters named `x.0`, `x.1`, ...
         constants: The values of the others; what is in neither has its default.
         facts: By name, what every argument (an address, or a number) is a multiple of.
-        options: `debug` compiles `device_assert` in.
+        options: `debug` compiles `device_assert` in, `sanitize` checks for integer overflow.
 
     Raises:
         CompileError: with the place in the user's source that is at fault.

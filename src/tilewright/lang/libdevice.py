@@ -8,7 +8,9 @@ from typing import Any
 from tilewright.errors import UnsupportedError
 from tilewright.ir import types as t
 from tilewright.lang import arithmetic as a
+from tilewright.lang import libdevice_bessel as bessel
 from tilewright.lang import libdevice_bits as bits
+from tilewright.lang import libdevice_directed as directed
 from tilewright.lang import libdevice_special as special
 from tilewright.lang.builtin import builtin
 from tilewright.lang.conversion import cast, cast_function
@@ -298,6 +300,9 @@ hiloint2double, double2loint, double2hiint = (
     bits.hiloint2double, bits.double2loint, bits.double2hiint,
 )  # fmt: skip
 globals().update(bits.conversions())
+globals().update(directed.functions())
+j0, j1, jn, y0, y1, yn = bessel.j0, bessel.j1, bessel.jn, bessel.y0, bessel.y1, bessel.yn
+cyl_bessel_i0, cyl_bessel_i1 = bessel.cyl_bessel_i0, bessel.cyl_bessel_i1
 
 # --- what is not there
 
@@ -309,19 +314,11 @@ def missing(name: str) -> Callable:
     return named(call, name, "Not supported.")
 
 
-DIRECTED = [
-    f"{name}_{mode}"
-    for name in ("add", "sub", "mul", "div", "fma", "sqrt", "rcp", "double2float", "int2float",
-                 "uint2float", "ll2float", "ull2float", "ll2double", "ull2double")
-    for mode in ("rz", "rd", "ru")
-]  # fmt: skip
-BESSEL = ["j0", "j1", "jn", "y0", "y1", "yn", "cyl_bessel_i0", "cyl_bessel_i1", "rcp64h"]
-for _name in (*DIRECTED, *BESSEL):
-    globals()[_name] = missing(_name)
+rcp64h = missing("rcp64h")
 
 HELPERS = {
-    "annotations", "Callable", "Any", "UnsupportedError", "t", "a", "bits", "builtin", "bits_of",
-    "named", "to_tensor", "tensor", "m", "in_double", "missing", "length", "power_of_two",
-    "exponent", "special", "cast", "cast_function",
+    "annotations", "bessel", "directed", "Callable", "Any", "UnsupportedError", "t", "a", "bits",
+    "builtin", "bits_of", "named", "to_tensor", "tensor", "m", "in_double", "missing", "length",
+    "power_of_two", "exponent", "special", "cast", "cast_function",
 }  # fmt: skip
 __all__ = [n for n in globals() if n not in HELPERS and n[0] != "_" and not n.isupper()]

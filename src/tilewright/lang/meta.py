@@ -122,7 +122,8 @@ def static_print(
     *values: Any, sep: str = " ", end: str = "\n", file: Any = None, flush: bool = False
 ) -> None:
     """Print while the kernel is compiled."""
-    builtins.print(*values, sep=sep, end=end, file=file, flush=flush)
+    shown = [machine().show_static(v.handle) if isinstance(v, tensor) else v for v in values]
+    builtins.print(*shown, sep=sep, end=end, file=file, flush=flush)
 
 
 @public(debug.device_print)

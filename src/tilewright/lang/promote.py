@@ -46,7 +46,8 @@ def scalar_dtype(value: Any) -> DType:
         fits = size == 0 or value != value or size == float("inf") or low <= size <= high
         return t.float32 if fits else t.float64
     raise TypeRuleError(
-        f"cannot use a {type(value).__name__} ({value!r}) as a tile or number in a kernel"
+        f"cannot use a {type(value).__name__} ({getattr(value, 'spelled', repr(value))}) as a tile "
+        "or number in a kernel"
     )
 
 

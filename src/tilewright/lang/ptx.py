@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from collections.abc import Callable, Sequence
@@ -16,8 +17,11 @@ from tilewright.lang.builtin import builtin
 from tilewright.lang.constexpr import unwrap
 from tilewright.lang.conversion import as_dtype, cast, cast_function
 from tilewright.lang.promote import constant, same_shape, to_tensor
+from tilewright.lang.reductions import dealt, gathered
+from tilewright.lang.shapes import ravel, reshape
 from tilewright.lang.tensor import tensor
 from tilewright.ops import math as m
+from tilewright.ops.shape import is_power_of_two
 
 TYPES: dict[str, DType] = {
     "pred": t.int1, "s8": t.int8, "u8": t.uint8, "b8": t.uint8, "s16": t.int16, "u16": t.uint16,
@@ -85,6 +89,7 @@ COMPARE: dict[str, Callable] = {
     "eq": m.eq, "ne": m.ne, "lt": m.lt, "le": m.le, "gt": m.gt, "ge": m.ge, "lo": m.lt,
     "ls": m.le, "hi": m.gt, "hs": m.ge,
 }  # fmt: skip
+PAIRS = {"f16x2", "bf16x2", "u16x2", "s16x2"}
 # Modifiers that change nothing beyond how an approximation is rounded.
 QUIET = {"approx", "ftz", "rn", "full", "lo", "rz", "rni", "wrap", "sat", "NaN", "b32", "rna"}
 
@@ -99,10 +104,12 @@ class Text:
 
     def run(self) -> list[tensor]:
         text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", self.asm, flags=re.S).strip()
-        text = text.strip("{} \n\t")
-        for line in filter(None, (part.strip(" \n\t{}") for part in text.split(";"))):
-            if not line.startswith(".reg"):
-                self.follow(" ".join(line.split()))
+        for part in text.split(";"):
+            line = " ".join(part.split()).lstrip("{ ")
+            if line.count("}") > line.count("{"):
+                line = line.rstrip("} ")
+            if line and not line.startswith(".reg"):
+                self.follow(line)
         names = [f"${i}" for i in range(len(self.outputs))]
         for name in names:
             if name not in self.registers:
@@ -121,7 +128,10 @@ class Text:
         if line.startswith("@"):
             guard, line = line.split(" ", 1)
         name, _, rest = line.partition(" ")
-        target, *sources = [part.strip() for part in rest.split(",")]
+        target, *sources = [part.strip() for part in re.split(r",(?![^{]*})", rest)]
+        if name.startswith("mov.") and "{" in rest:
+            self.move_parts(TYPES[name.split(".")[1]], target, sources[0])
+            return
         result = self.compute(name.split("."), sources)
         if guard is not None:
             holds = self.register(guard.lstrip("@!"))
@@ -129,6 +139,17 @@ class Text:
             one, other = (before, result) if guard.startswith("@!") else (result, before)
             result = a.where(holds, one, other)
         self.registers[target] = result
+
+    def move_parts(self, dtype: DType, target: str, source: str) -> None:
+        """`mov` between a register and those of its parts, the lowest bits first."""
+        if target.startswith("{"):
+            names = [n.strip() for n in target.strip("{}").split(",")]
+            parts = split_register(self.operand(source, dtype), len(names))
+            self.registers.update(zip(names, parts, strict=True))
+            return
+        names = [n.strip() for n in source.strip("{}").split(",")]
+        part = unsigned(dtype.bits // len(names))
+        self.registers[target] = join_register([self.operand(n, part) for n in names], dtype)
 
     def register(self, name: str) -> tensor:
         if name not in self.registers:
@@ -149,6 +170,8 @@ class Text:
         return read_as(self.register(text), dtype)
 
     def compute(self, words: list[str], sources: list[str]) -> tensor:
+        if any(w in PAIRS for w in words):
+            return self.compute_pairs(words, sources)
         name, *modifiers = words
         types = [TYPES[w] for w in modifiers if w in TYPES]
         others = [w for w in modifiers if w not in TYPES and w not in QUIET]
@@ -176,6 +199,20 @@ class Text:
             raise self.refuse(f"`{'.'.join(words)}` is not among the instructions that are known")
         return PLAIN[name](*values)
 
+    def compute_pairs(self, words: list[str], sources: list[str]) -> tensor:
+        """An instruction on two halves of a register, e.g. `fma.rn.bf16x2`."""
+        one = [w.removesuffix("x2") for w in words]
+        if words[0] == "cvt":  # of two registers, the upper half first
+            parts = [self.compute(one, [s]) for s in reversed(sources)]
+        else:
+            halves = [split_register(self.operand(s, t.uint32), 2) for s in sources]
+            parts = []
+            for k in range(2):
+                names = [f"{s}.half" for s in sources]
+                self.registers.update(zip(names, [h[k] for h in halves], strict=True))
+                parts.append(self.compute(one, names))
+        return join_register(parts, t.uint32)
+
     def convert(self, others: list[str], types: list[DType], sources: list[str]) -> tensor:
         if others == ["tf32"]:
             return to_tf32(self.operand(sources[0], t.float32))
@@ -201,6 +238,71 @@ def read_as(x: tensor, dtype: DType) -> tensor:
     return cast_function(cast(x, whole), dtype, bitcast=True)
 
 
+# --- several elements at once
+
+
+def unsigned(width: int) -> DType:
+    return getattr(t, f"uint{width}")
+
+
+def split_register(x: tensor, count: int) -> list[tensor]:
+    """The parts of a register, the lowest bits first."""
+    whole, width = bits.bits_of(x), x.dtype.bits // count
+    return [cast(whole >> (k * width), unsigned(width)) for k in range(count)]
+
+
+def join_register(parts: Sequence[tensor], dtype: DType) -> tensor:
+    """A register of parts, which come from the lowest bits on."""
+    out = None
+    for k, part in enumerate(parts):
+        moved = cast(bits.bits_of(part), unsigned(dtype.bits)) << (k * part.dtype.bits)
+        out = moved if out is None else out | moved
+    return read_as(out, dtype)
+
+
+def per_register(dtype: DType, pack: int) -> int:
+    """How many elements share a register of 32 bits."""
+    return min(pack, max(1, 32 // dtype.bits))
+
+
+def packed(x: tensor, pack: int) -> list[tensor]:
+    """The registers of a row for each `pack` neighbours of it."""
+    parts, each = dealt(x, pack), per_register(x.dtype, pack)
+    if each == 1:
+        return parts
+    return [join_register(parts[i : i + each], t.uint32) for i in range(0, pack, each)]
+
+
+def unpacked(registers: Sequence[tensor], dtype: DType, pack: int) -> tensor:
+    """The row of which these are the registers."""
+    each = per_register(dtype, pack)
+    if each == 1:
+        return gathered([read_as(r, dtype) for r in registers])
+    parts = [p for r in registers for p in split_register(r, 32 // dtype.bits)[:each]]
+    return gathered([read_as(p, dtype) for p in parts])
+
+
+def run_packed(
+    asm: str, inputs: Sequence[tensor], dtypes: Sequence[DType], pack: int, count: int
+) -> list[tensor]:
+    """The text on `pack` elements at a time, neighbours sharing registers where they fit."""
+    each = [per_register(d, pack) for d in dtypes]
+    sizes = [pack // n for n in each]
+    held = [
+        t.uint32 if n > 1 else d for n, d, size in zip(each, dtypes, sizes) for _ in range(size)
+    ]
+    shape = inputs[0].shape
+    text = Text(asm, [r for x in inputs for r in packed(ravel(x), pack)], held)
+    if count != len(held):
+        raise text.refuse(f"{pack} elements at once take {len(held)} registers, not {count}")
+    registers = text.run()
+    out = []
+    for dtype, size in zip(dtypes, sizes):
+        out.append(reshape(unpacked(registers[:size], dtype, pack), shape))
+        registers = registers[size:]
+    return out
+
+
 @builtin
 def inline_asm_elementwise(
     asm: str, constraints: str, args: Sequence, dtype: Any, is_pure: bool, pack: int
@@ -210,9 +312,17 @@ def inline_asm_elementwise(
     dtypes = [as_dtype(d) for d in (dtype if several else (dtype,))]
     inputs = same_shape(*[to_tensor(unwrap(x)) for x in args]) if len(args) else ()
     count = sum(part.strip().startswith("=") for part in constraints.split(","))
-    text = Text(asm, inputs, dtypes)
-    if pack != 1 or count != len(dtypes):
-        raise text.refuse(f"it works on {pack} elements at once in {count} registers")
     want(bool(inputs), "inline_asm_elementwise needs a tile to know how many elements to compute")
-    results = tuple(text.run())
+    if pack != 1:
+        size = math.prod(inputs[0].shape)
+        want(
+            is_power_of_two(pack) and size % pack == 0,
+            f"pack must be a power of two that divides {size}, the number of elements, got {pack}",
+        )
+        results = tuple(run_packed(asm, inputs, dtypes, pack, count))
+    else:
+        text = Text(asm, inputs, dtypes)
+        if count != len(dtypes):
+            raise text.refuse(f"it writes {count} registers for {len(dtypes)} results")
+        results = tuple(text.run())
     return results if several else results[0]

@@ -44,7 +44,8 @@ MISSING = object()
 class Scope:
     """One function that is being compiled, and what its names hold at this point of it."""
 
-    __slots__ = ("name", "source", "names", "fn", "parent", "caller", "depth", "found", "loops")
+    __slots__ = ("name", "source", "names", "fn", "parent", "caller", "depth", "found", "loops",
+                 "declared")  # fmt: skip
 
     def __init__(
         self,
@@ -65,6 +66,7 @@ class Scope:
         self.depth = depth
         self.found: dict[str, Any] = {}  # names found outside, kept
         self.loops: list[Any] = []  # the loops around this point, innermost last
+        self.declared: set[str] = set()  # names declared constexpr without a value
 
     def loc(self, node: ast.AST) -> Loc:
         return self.source.loc(node, self.name, self.caller)

@@ -46,15 +46,21 @@ def unsupported(f: Frontend, node: ast.stmt) -> CompileError:
 def assign(f: Frontend, node: ast.Assign) -> None:
     value = f.expr(node.value)
     f.at(node)
-    value = assigned(value)
+    if not f.scope.declared:
+        value = assigned(value)
     for target in node.targets:
         store(f, target, value)
+
+
+def held_by(f: Frontend, name: str, value: Any) -> Any:
+    """What a name holds after a value was assigned to it."""
+    return known(value) if name in f.scope.declared else assigned(value)
 
 
 def store(f: Frontend, target: ast.expr, value: Any) -> None:
     """Assign to a target: a name, or a tuple of targets."""
     if type(target) is ast.Name:
-        f.scope.names[target.id] = value
+        f.scope.names[target.id] = held_by(f, target.id, value) if f.scope.declared else value
         return
     if isinstance(target, (ast.Tuple, ast.List)):
         unpack(f, target, value)
@@ -108,6 +114,8 @@ def unpack(f: Frontend, target: ast.Tuple | ast.List, value: Any) -> None:
 
 def assign_annotated(f: Frontend, node: ast.AnnAssign) -> None:
     if node.value is None:
+        if is_constexpr_note(node.annotation) and isinstance(node.target, ast.Name):
+            f.scope.declared.add(node.target.id)
         return
     value = f.expr(node.value)
     f.at(node)
@@ -130,7 +138,7 @@ def assign_augmented(f: Frontend, node: ast.AugAssign) -> None:
         store(f, target, None)  # an error
     before = f.scope.read(ast.copy_location(ast.Name(target.id, ast.Load()), target), f.captured)
     value = f.expr(node.value)
-    f.scope.names[target.id] = assigned(binary(f, node, type(node.op), before, value))
+    f.scope.names[target.id] = held_by(f, target.id, binary(f, node, type(node.op), before, value))
 
 
 def expression(f: Frontend, node: ast.Expr) -> None:

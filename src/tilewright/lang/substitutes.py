@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import builtins
 import functools
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.errors import CompileError, want
@@ -18,12 +19,23 @@ from tilewright.ops import debug
 EAGER = "run the kernel step by step with TILEWRIGHT_TARGET=eager to stop in it"
 
 
+def check_order(items: Sequence[Any]) -> None:
+    """Raise for numbers of which Python takes the first and tiles the other."""
+    for x in items:
+        if isinstance(x, float) and (x != x or (x == 0 and math.copysign(1, x) < 0)):
+            raise CompileError(
+                f"`min` and `max` of numbers known at compile time do not take {x}; use "
+                "tl.minimum or tl.maximum"
+            )
+
+
 def extreme(function: Callable, of_tiles: Callable) -> Callable:
     """`max` or `min`: of known values now, else elementwise; numbers become scalars."""
 
     def pick(*args: Any) -> Any:
         items = tuple(args[0]) if len(args) == 1 else args
         if not any(isinstance(x, tensor) for x in items):
+            check_order(items)
             return assigned(function(items))
         result = items[0]
         for x in items[1:]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright.errors import UnsupportedError, want
 from tilewright.ir import types as t
+from tilewright.ir.op import has_machine
 from tilewright.ir.types import DType, PointerDType, Type, pointer_to
 from tilewright.lang.builtin import builtin
 from tilewright.lang.constexpr import constexpr, constexpr_function, unwrap
@@ -65,8 +66,27 @@ class const:
 
 
 def aggregate(cls: type) -> type:
-    """Decorator: a class whose instances hold tensors, and are passed around as one value."""
-    return dataclasses.dataclass(eq=False, repr=False, init="__init__" not in vars(cls))(cls)
+    """Decorator: a class whose instances hold tensors, and are passed around as one value.
+
+    Outside kernels its fields that are annotated as constexpr hold constexprs.
+    """
+    made = dataclasses.dataclass(eq=False, repr=False, init="__init__" not in vars(cls))(cls)
+    fixed = {f.name for f in dataclasses.fields(made) if is_constexpr(f.type)}
+    if fixed and "__setattr__" not in vars(cls):
+
+        def assign(self: Any, name: str, value: Any) -> None:
+            if name in fixed and not has_machine():
+                value = constexpr(value)
+            object.__setattr__(self, name, value)
+
+        made.__setattr__ = assign
+    return made
+
+
+def is_constexpr(note: Any) -> bool:
+    """Whether an annotation, or its text, says constexpr."""
+    text = note if isinstance(note, str) else getattr(note, "__name__", "")
+    return text.split(".")[-1].split("[")[0] == "constexpr"
 
 
 @constexpr_function
@@ -94,12 +114,23 @@ class tuple_type:
     types: tuple
     fields: tuple | None = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "types", tuple(self.types))
+
 
 @dataclasses.dataclass(frozen=True)
 class constexpr_type:
     """The type of a value that is known while the kernel is compiled."""
 
     value: Any
+
+
+def type_of(value: Any) -> Any:
+    """What `x.type` is for any value of a kernel."""
+    value = unwrap(value)
+    if isinstance(value, tuple):
+        return tuple_type(tuple(map(type_of, value)), getattr(value, "_fields", None))
+    return value.type if hasattr(value, "type") else constexpr_type(value)
 
 
 class slice_type:

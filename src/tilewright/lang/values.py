@@ -162,7 +162,9 @@ def describe(value: Any) -> str:
         return f"the number {number}"
     if isinstance(value, tensor):
         return str(value.handle.type)
-    if value is None or isinstance(value, (str, DType)):
+    if isinstance(value, DType):
+        return value.spelled
+    if value is None or isinstance(value, str):
         return repr(value)
     if isinstance(value, tuple):
         inner = ", ".join(map(brief, value))

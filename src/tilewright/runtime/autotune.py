@@ -25,6 +25,9 @@ WARMUP_MS, REPEAT_MS = 5.0, 30.0  # on the CPU a run is seldom short and never w
 HOPELESS = 4.0  # a first run that is so many times the best median needs no more runs
 QUANTILES = (0.5, 0.2, 0.8)
 
+# Called as (tuner, key, configuration, whether it was known from another process) for a new key.
+tune_observers: list[Callable[[Autotuner, tuple, Config, bool], None]] = []
+
 
 class Autotuner(Wrapper):
     """A kernel that is launched with the configuration that was fastest for its key.
@@ -115,10 +118,13 @@ class Autotuner(Wrapper):
         found = self.cache.get(key)
         if found is None:
             found = self.recall(key) if self.cache_results and not stepped else None
-            if found is None:
+            is_known = found is not None
+            if not is_known:
                 with unobserved():
                     found = self.search(key, args, kwargs)
             self.cache[key] = found
+            for observe in tune_observers:
+                observe(self, key, found, is_known)
         return found
 
     def key_of(self, arguments: dict[str, Any]) -> tuple:
@@ -139,6 +145,8 @@ class Autotuner(Wrapper):
             timings[config] = self._bench(*args, config=config, **kwargs)
             self.fastest = min(self.fastest, median_of(timings[config]))
         if len(self.failures) == len(configs):
+            if settings.get("target") == "eager":
+                return configs[0]  # Python says itself what is wrong, if it is for Python
             raise self.failures[0]
         best = min(timings, key=lambda c: median_of(timings[c]))
         full = {**dict(zip(self.arg_names, args)), **kwargs, **best.all_kwargs()}
@@ -160,9 +168,11 @@ class Autotuner(Wrapper):
         Infinite for one that cannot be compiled or does not fit.
         """
         self.check_conflicts(config, meta)
-        if settings.get("target") == "eager":
-            return [0.0, 0.0, 0.0]  # no configuration is faster than another, so the first is taken
         try:
+            if settings.get("target") == "eager":
+                if self.fastest > 0:  # none is faster than the first that a compiler takes
+                    self.fn.check(*args, **meta, **config.all_kwargs())
+                return [0.0, 0.0, 0.0]
             return self.run_trial(config, args, meta)
         except (OutOfResources, CompileError) as error:
             self.failures.append(error)

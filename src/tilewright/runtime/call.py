@@ -53,7 +53,9 @@ class Call:
         self.trees = inspect_arguments(jit.parameters, arguments, facts, self.device)
         if self.target is not None:
             self.check_device(self.target)
-        self.debug = bool(options.get("debug") or jit.debug or settings.debug)
+        asked = jit.debug if options.get("debug") is None else options["debug"]
+        self.debug = bool(asked or settings.debug)
+        self.sanitize = self.debug and bool(options.get("sanitize_overflow", True))
 
     def on(self, target: Target) -> Call:
         """The same launch for another target, wherever its arrays are."""
@@ -146,7 +148,7 @@ class Call:
         options = {k: v for k, v in self.options.items() if k in self.target.options}
         request = Request(
             self.jit, self.types, self.constants, facts, self.target, options, self.debug,
-            bounds=settings.bounds, verify=settings.verify, dump=dump,
+            sanitize=self.sanitize, bounds=settings.bounds, verify=settings.verify, dump=dump,
         )  # fmt: skip
         return replace(request, **changes)
 
@@ -163,7 +165,10 @@ class Call:
             for name, tree in self.trees.items()
             if name not in self.constants
         }
-        options = {"order_seed": self.settings.seed, "debug": self.debug, **options}
+        options = {
+            "order_seed": self.settings.seed, "debug": self.debug, "sanitize": self.sanitize,
+            **options,
+        }  # fmt: skip
         return run_kernel(
             self.jit, grid, arguments, self.constants, observers=tuple(observers), **options
         )
@@ -191,5 +196,7 @@ def eager_argument(tree: Tree) -> Any:
         return tree.value
     dtype = tree.type.dtype
     if dtype.is_pointer:
-        return Buffer(tree.name, dtype.element_ty, tree.value, *tree.bounds, tree.is_writable)
+        return Buffer(
+            tree.name, dtype.element_ty, tree.value, *tree.bounds, tree.is_writable, dtype.const
+        )
     return Scalar(dtype, tree.value)

@@ -11,7 +11,9 @@ import dataclasses
 import enum
 import functools
 import linecache
+import re
 import sys
+import textwrap
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -107,7 +109,9 @@ class Scanner:
         self.closure.places.append(place)
         code = value.fn.__code__
         if value._given is not None:
-            code = compile(text, place.file, "exec")
+            whole = compile(text, place.file, "exec")
+            inner = (c for c in whole.co_consts if isinstance(c, types.CodeType))
+            code = next((c for c in inner if c.co_name == code.co_name), whole)
         self.code(value.fn, code, depth)
         self.defaults(value.fn, depth)
 
@@ -261,14 +265,14 @@ VISITS: tuple[tuple[Any, Callable], ...] = (
 
 
 def text_of(function: JITCallable) -> tuple[str, Place]:
-    """The text of a function, and where it stands; nothing is parsed.
+    """The text of a function without its decorators, and where it stands; nothing is parsed.
 
     Raises:
         CompileError: when the text cannot be found.
     """
     if function._given is not None:
         source = function.source
-        return source.text, Place(source.file, 1, source.text.count("\n") + 1)
+        return from_def(source.text, source.file, 1)
     code = function.fn.__code__
     linecache.checkcache(code.co_filename)
     lines = linecache.getlines(code.co_filename, function.fn.__globals__)
@@ -280,8 +284,17 @@ def text_of(function: JITCallable) -> tuple[str, Place]:
     depth = indentation(lines[first - 1])
     while last < len(lines) and indentation(lines[last]) > depth:
         last += 1
-    text = "".join(lines[first - 1 : last]).rstrip()
-    return text, Place(code.co_filename, first, text.count("\n") + 1)
+    return from_def("".join(lines[first - 1 : last]), code.co_filename, first)
+
+
+def from_def(text: str, file: str, first: int) -> tuple[str, Place]:
+    """A text that begins in line `first`, from its `def` on: decorators change no meaning."""
+    start = re.search(r"^[ \t]*def\s+\w+\s*\(", text, re.MULTILINE)
+    if start is not None:
+        first += text.count("\n", 0, start.start())
+        text = text[start.start() :]
+    text = textwrap.dedent(text).rstrip()
+    return text, Place(file, first, text.count("\n") + 1)
 
 
 def indentation(line: str) -> float:

@@ -39,6 +39,7 @@ class Request:
     target: Target
     options: dict[str, Any] = field(default_factory=dict)  # of the launch, as the target asks
     debug: bool = False
+    sanitize: bool = False  # whether integers may not wrap around in the kernel's own arithmetic
     bounds: bool = True
     counters: bool = False
     verify: bool = False
@@ -139,7 +140,7 @@ def key_of(request: Request, closure: Closure, constants: Closure) -> str:
         constants.digest,
         repr(sorted(request.facts.items())),
         repr(sorted(request.options.items())),
-        repr((request.debug, request.bounds, request.counters)),
+        repr((request.debug, request.sanitize, request.bounds, request.counters)),
     )
 
 
@@ -200,13 +201,18 @@ def compile_now(
     return finished(request, closure, key, metadata, ir, code.text, binary, times, kernel)
 
 
+def front_ir(request: Request) -> Kernel:
+    """The kernel as the frontend gives it."""
+    return build_kernel(
+        request.jit, request.types, request.constants, request.facts,
+        options={"debug": request.debug, "sanitize": request.sanitize},
+    )  # fmt: skip
+
+
 def make_ir(request: Request, times: dict[str, float]) -> tuple[Kernel, str]:
     """The kernel after all passes, and its text."""
     with timed(times, "frontend"):
-        kernel = build_kernel(
-            request.jit, request.types, request.constants, request.facts,
-            options={"debug": request.debug},
-        )  # fmt: skip
+        kernel = front_ir(request)
     kernel.meta["options"] = request.options
     if "frontend" in request.dump:
         show(request, "frontend", print_kernel(kernel, locations=True))

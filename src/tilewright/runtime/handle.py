@@ -140,11 +140,23 @@ class CompiledKernel:
 class SteppedKernel:
     """What a launch that was stepped in Python returns: it can be launched again."""
 
-    def __init__(self, jit: JITFunction, constants: dict[str, Any], options: dict[str, Any]):
+    def __init__(
+        self,
+        jit: JITFunction,
+        types: dict[str, Any],
+        constants: dict[str, Any],
+        options: dict[str, Any],
+    ):
         self.jit = jit
-        self.name = jit.__name__
+        self.types = types
         self.constants = constants
         self.options = options
+
+    @cached_property
+    def name(self) -> str:
+        """As of a compiled kernel."""
+        signature = {name: str(kind) for name, kind in self.types.items()}
+        return self.jit.repr(SimpleNamespace(constants=self.constants, signature=signature))
 
     def __getitem__(self, grid: Any) -> Callable:
         """As of a compiled kernel."""

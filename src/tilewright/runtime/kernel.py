@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from operator import itemgetter
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 from tilewright.errors import LaunchError
@@ -16,7 +17,7 @@ from tilewright.runtime import launcher
 from tilewright.runtime import settings as settings_in_force
 from tilewright.runtime.call import Call
 from tilewright.runtime.closure import scan
-from tilewright.runtime.compile import compile_kernel
+from tilewright.runtime.compile import compile_kernel, front_ir
 from tilewright.runtime.grid import Grid, sizes
 from tilewright.runtime.handle import CompiledKernel, SteppedKernel
 from tilewright.runtime.launcher import MISSING, Ways, is_fixed
@@ -190,6 +191,12 @@ class JITFunction(JITCallable, KernelInterface):
             arguments[name] = MockTensor.wrap_dtype(arguments[name])
         return self.find(arguments, options, current()).handle
 
+    def check(self, *args: Any, **kwargs: Any) -> None:
+        """Raise what a compiler would say of a launch with these arguments."""
+        kwargs = {k: v for k, v in kwargs.items() if k not in ("grid", "warmup")}
+        arguments, options = self.parameters.bind(args, kwargs)
+        front_ir(self.prepare(arguments, options, current().on("cpu")).request())
+
     def add_pre_run_hook(self, hook: Callable) -> None:
         """Call `hook` with the arguments before each launch."""
         self.pre_run_hooks.append(hook)
@@ -241,7 +248,7 @@ class JITFunction(JITCallable, KernelInterface):
         call = self.prepare(arguments, options, settings)
         if call.target is None:
             call.run_eager(call.grid(grid))
-            return SteppedKernel(self, call.constants, options)
+            return SteppedKernel(self, call.types, call.constants, options)
         values = tuple(arguments.values())
         entry = self.entry(call)
         entry.check_writable(call.writable)
@@ -379,6 +386,15 @@ class JITFunction(JITCallable, KernelInterface):
     @hash.setter
     def hash(self, value: None) -> None:
         """Programs forget a hash so that it is made anew; here it always is."""
+
+    def rewrite(self) -> Callable:
+        """The function, which Triton's interpreter would rewrite before running it."""
+        return self.fn
+
+    @property
+    def rewriter(self) -> SimpleNamespace:
+        """Where the function's `def` stands in its file, as Triton's interpreter tells it."""
+        return SimpleNamespace(def_file_lineno=self.source.node.lineno + self.source.shift)
 
     @property
     def used_global_vals(self) -> dict[tuple[str, int], tuple[Any, dict]]:

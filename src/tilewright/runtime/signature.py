@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
-from tilewright.errors import ArgumentTypeError, LaunchError
+from tilewright.errors import ArgumentTypeError, LaunchError, OptionError
 from tilewright.ir import types as ir
 from tilewright.ir.types import DType, Type, pointer_to
 from tilewright.lang.constexpr import constexpr, unwrap
@@ -161,7 +161,7 @@ class Signature:
                     f"got {value!r}"
                 )
             if name == "num_warps" and count & (count - 1):
-                raise LaunchError(f"{self.kernel}: num_warps is a power of two, got {value}")
+                raise OptionError(f"{self.kernel}: num_warps must be a power of 2, got {value}")
 
     def unknown(self, name: str) -> LaunchError:
         close = difflib.get_close_matches(name, [*self.names, *OPTIONS], 1, 0.6)

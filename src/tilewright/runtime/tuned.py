@@ -104,6 +104,10 @@ class Heuristics(Wrapper):
         """Compile with the computed values."""
         return self.fn.warmup(*args, **self.filled(args, kwargs))
 
+    def check(self, *args: Any, **kwargs: Any) -> None:
+        """Raise what a compiler would say with the computed values."""
+        self.fn.check(*args, **self.filled(args, kwargs))
+
     def filled(self, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
         known = {**dict(zip(self.arg_names, args)), **kwargs}
         for name, compute in self.values.items():

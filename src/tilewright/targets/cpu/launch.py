@@ -224,7 +224,7 @@ class CpuBinary:
         loc = site_loc(site)
         if site["kind"] == "assert":
             return DeviceAssertError(
-                f"{self.metadata['name']}: device_assert failed at {loc}: program {program}: "
+                f"{self.metadata['name']}: device-side assert failed at {loc}: program {program}: "
                 f"{site.get('message') or 'the condition does not hold'}\n{excerpt(loc)}"
             )
         if site["kind"] == "wait":

@@ -252,7 +252,7 @@ class CudaBinary:
         loc = site_loc(site)
         if site["kind"] == "assert":
             return DeviceAssertError(
-                f"{self.name}: device_assert failed at {loc}: program {program}: "
+                f"{self.name}: device-side assert failed at {loc}: program {program}: "
                 f"{site['message'] or 'the condition does not hold'}\n{excerpt(loc)}"
             )
         return OutOfBoundsError(self.bounds_message(address, site, program, loc, values))

@@ -1,0 +1,190 @@
+"""What is known at compile time: declared names, types of constants, aggregates, functions."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import tilewright
+import tilewright.language as tl
+from tilewright.errors import CompileError
+from tilewright.language.core import _aggregate as aggregate
+from tilewright.language.core import builtin, constexpr_type, tuple_type
+
+pytestmark = pytest.mark.parametrize(
+    "target", ["eager", pytest.param("cpu", marks=pytest.mark.cpu)]
+)
+
+
+@pytest.fixture(autouse=True)
+def in_target(target):
+    with tilewright.options(target=target):
+        yield
+
+
+@tilewright.jit
+def declared_before():
+    y: tl.constexpr
+    x, y = 0, 0
+    tl.static_assert(x.dtype == tl.int32)
+    tl.static_assert(y.type == constexpr_type(0))
+    z: tl.constexpr
+    (x, (z, y)) = (1, (2, 3))
+    tl.static_assert(z + y == 5)
+    tl.static_assert(isinstance(z.type, constexpr_type))
+    w: tl.constexpr
+    if (w := 7) != 7:
+        tl.static_assert(False)
+    tl.static_assert(w.type == constexpr_type(7))
+
+
+def test_names_declared_constexpr_before_they_are_assigned():
+    declared_before[(1,)]()
+
+
+@tilewright.jit
+def pair_of(x):
+    if x < 0:
+        return 1, x
+    else:
+        return 0, x
+
+
+@tilewright.jit
+def types_of_values():
+    pair: tl.constexpr = (1, -1)
+    tl.static_assert(pair_of(-1).type == tuple_type([tl.int32, tl.int32]))
+    tl.static_assert(pair.type == tuple_type([constexpr_type(1), constexpr_type(-1)]))
+
+
+def test_types_of_tuples_and_constants():
+    types_of_values[(1,)]()
+
+
+@tilewright.jit
+def extremes(a: tl.constexpr, b: tl.constexpr):
+    tl.static_assert(max(a, b) == b)
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), -0.0])
+def test_extremes_of_constants(wrong):
+    extremes[(1,)](1.0, 2.0)
+    with pytest.raises(CompileError, match="do not take"):
+        extremes[(1,)](1.0, wrong)
+
+
+@tilewright.jit
+def writes_to_a_tuple():
+    t = tl.tuple([5, 6, 7])
+    t[0] = 0
+
+
+def test_tuples_are_not_written_to():
+    with pytest.raises(CompileError, match=r"cannot assign to `t\[0\]`"):
+        writes_to_a_tuple[(1,)]()
+
+
+@tilewright.jit
+def chooses_by_numbers(out):
+    tl.store(out, tl.where(tl.load(out), 2, 3))
+
+
+def test_where_warns_of_numbers_as_conditions():
+    out = np.ones(1, np.int32)
+    with pytest.warns(UserWarning, match="a condition of int32"):
+        chooses_by_numbers[(1,)](out)
+    assert out[0] == 2
+
+
+@aggregate
+class Sizes:
+    rows: tl.constexpr
+    columns: tl.constexpr
+
+
+@tilewright.jit
+def size(sizes: tl.constexpr, out):
+    tl.store(out, sizes.rows * sizes.columns)
+
+
+def test_fields_of_aggregates_made_outside_are_constexprs():
+    sizes = Sizes(3, columns=7)
+    assert isinstance(sizes.rows, tl.constexpr)
+    assert sizes.columns.value == 7
+
+
+@builtin
+def is_constant(x, _semantic=None):
+    return isinstance(x, tl.constexpr)
+
+
+@tilewright.jit
+def strides_of(strides, n):
+    tl.static_assert(is_constant(strides[1]))
+    tl.static_assert(is_constant(n))
+    tl.static_assert(not is_constant(strides[0]))
+
+
+def test_arguments_that_are_1_are_constants_for_functions_of_programs():
+    strides_of[(1,)]((8, 1), 1)
+    with pytest.raises(CompileError):
+        strides_of[(1,)]((8, 1), 2)
+
+
+@tilewright.constexpr_function
+def flag():
+    return False
+
+
+@tilewright.jit
+def uses_flag(out):
+    tl.store(out, flag())
+
+
+def test_the_source_of_a_constant_function_may_be_replaced():
+    before, text = uses_flag.cache_key, flag.src
+    assert text.startswith("def flag():")
+    flag._unsafe_update_src(text.replace("False", "True"))
+    assert flag() is True
+    assert uses_flag.cache_key != before
+    flag._unsafe_update_src(text)
+    assert uses_flag.cache_key == before
+
+
+def test_a_source_that_is_replaced_by_itself_changes_no_key():
+    before = pair_of.cache_key
+    pair_of._unsafe_update_src(pair_of.src)
+    assert pair_of.cache_key == before
+
+
+def test_dtypes_print_as_triton_s():
+    assert repr(tl.bfloat16) == "triton.language.bfloat16"
+    assert eval(repr(tl.int8), {"triton": SimpleNamespace(language=tl)}) is tl.int8
+
+
+@tilewright.jit
+def writes_where_it_reads(x: tl.const):
+    tl.store(x, tl.load(x))
+
+
+def test_constant_pointers_are_not_written_to():
+    with pytest.raises(CompileError, match="Cannot store to a constant pointer"):
+        writes_where_it_reads[(1,)](np.zeros(1, np.float32))
+
+
+@tilewright.jit
+def shows(x, N: tl.constexpr):
+    tile = tl.load(x + tl.arange(0, N))
+    tl.static_print("type", tile)
+    print("tile", tile)
+
+
+def test_prints(target, capfd):
+    shows[(1,)](np.arange(4, dtype=np.float32), 4)
+    first, second = capfd.readouterr().out.splitlines()
+    assert second == "pid (0, 0, 0) tile [0. 1. 2. 3.]"
+    assert first == "type " + {
+        "eager": "tensor(f32[4], [0. 1. 2. 3.])", "cpu": "fp32[constexpr[4]]",
+    }[target]  # fmt: skip
