@@ -74,9 +74,7 @@ def adam_kernel(
 
 
 @triton.jit
-def rope_kernel(
-    x_ptr, cos_ptr, sin_ptr, out_ptr, heads, HALF: tl.constexpr, HEADS: tl.constexpr
-):
+def rope_kernel(x_ptr, cos_ptr, sin_ptr, out_ptr, heads, HALF: tl.constexpr, HEADS: tl.constexpr):
     """All heads of one token: the halves of each head are rotated by the token's angles."""
     token = tl.program_id(0)
     h, i = tl.arange(0, HEADS)[:, None], tl.arange(0, HALF)[None, :]

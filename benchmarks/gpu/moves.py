@@ -77,9 +77,7 @@ def histogram_atomic_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def gemv_kernel(
-    a_ptr, x_ptr, out_ptr, rows, cols, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
-):
+def gemv_kernel(a_ptr, x_ptr, out_ptr, rows, cols, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
     r = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     total = tl.zeros((BLOCK_M,), tl.float32)
     for k in range(0, cols, BLOCK_N):
