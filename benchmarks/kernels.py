@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from case import Case
-from cases import attention, elementwise, moves, products, rows
+from cases import attention, elementwise, flat, moves, products, rows
 
 CASES = [
-    case for part in (elementwise, rows, moves, products, attention) for case in part.CASES
+    case for part in (elementwise, rows, flat, moves, products, attention) for case in part.CASES
 ]  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from guarded import guarded
 
 import tilewright as tw
 import tilewright.language as tl
@@ -31,6 +32,14 @@ def middle_kernel(x_ptr, out_ptr, A: tl.constexpr, B: tl.constexpr, C: tl.conste
     at = (a[:, None, None] * B + b[None, :, None]) * C + c[None, None, :]
     out = tl.sum(tl.load(x_ptr + at), axis=1)
     tl.store(out_ptr + a[:, None] * C + c[None, :], out)
+
+
+@tw.jit
+def slots_kernel(parts_ptr, out_ptr, cols, SLOTS: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    parts = tl.arange(0, SLOTS)[:, None] * cols + at[None, :]
+    x = tl.load(parts_ptr + parts, mask=(at < cols)[None, :], other=0.0)
+    tl.store(out_ptr + at, tl.sum(x, axis=0), mask=at < cols)
 
 
 SHAPES = [(1, 1), (4, 16), (8, 128), (8, 100), (5, 40), (16, 256), (3, 250)]
@@ -83,3 +92,10 @@ def test_columns_that_a_mask_leaves_out(cols):
     x, out = np.ones((16, 16), np.int64), np.zeros(16, np.int64)
     masked_kernel[(1,)](x, out, cols, ROWS=16, COLS=16)
     np.testing.assert_array_equal(out, np.where(np.arange(16) < cols, 16, 0))
+
+
+@pytest.mark.parametrize("cols", [10, 64, 100, 128, 200])
+def test_masks_that_are_the_same_in_all_rows(cols):
+    x, out = guarded(inputs(16, cols)), guarded(np.zeros(cols, np.float32))
+    slots_kernel[(tw.cdiv(cols, 64),)](x, out, cols, SLOTS=16, BLOCK=64)
+    np.testing.assert_array_equal(out, x.sum(0))

@@ -65,6 +65,12 @@ def offset_kernel(out_ptr, first, by, BLOCK: tl.constexpr):
 
 
 @tw.jit
+def hash_kernel(out_ptr, seed, by, FACTOR: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, (at * FACTOR + seed) % by)
+
+
+@tw.jit
 def tile_kernel(x_ptr, out_ptr, n, group, cols, ROWS: tl.constexpr, COLS: tl.constexpr):
     row, col = tl.arange(0, ROWS)[:, None], tl.arange(0, COLS)[None, :]
     x = tl.load(x_ptr + row * cols + col, mask=col < cols, other=0)
@@ -132,6 +138,16 @@ def test_negative_numbers_round_towards_zero(first, by):
     number = np.arange(64) * 3 + first
     quotient = np.trunc(number / by).astype(int)
     np.testing.assert_array_equal(out, quotient * 1000 + number - quotient * by)
+
+
+@pytest.mark.parametrize("seed", [0, 2**31 - 20, 2**30])
+@pytest.mark.parametrize("by", [50, 2**30, 2**31 - 1])
+@pytest.mark.parametrize("factor", [1, 7, 1000003, 1103515245])
+def test_numbers_that_wrap_around(factor, by, seed):
+    out = np.zeros(64, np.int32)
+    hash_kernel[(1,)](out, seed, by, FACTOR=factor, BLOCK=64)
+    number = (np.arange(64) * factor + seed).astype(np.int32)
+    np.testing.assert_array_equal(out, np.fmod(number.astype(np.int64), by))
 
 
 @pytest.mark.parametrize("cols", [33, 64])

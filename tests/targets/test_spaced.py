@@ -37,6 +37,12 @@ def reverse_store_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     tl.store(out_ptr + (n - 1 - at), tl.load(x_ptr + at, mask=at < n), mask=at < n)
 
 
+@tw.jit
+def reverse_pointers_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(out_ptr + n - 1 - at, tl.load(x_ptr + at, mask=at < n), mask=at < n)
+
+
 DTYPES = ["int8", "float16", "float32", "float64", "bool"]
 
 
@@ -68,7 +74,7 @@ def test_elements_between_stay(apart, n, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("at_start", [False, True])
 @pytest.mark.parametrize("n", [1, 16, 64, 100, 128])
-@pytest.mark.parametrize("kernel", [reverse_kernel, reverse_store_kernel])
+@pytest.mark.parametrize("kernel", [reverse_kernel, reverse_store_kernel, reverse_pointers_kernel])
 def test_in_reverse(kernel, n, at_start, dtype):
     x, out = guarded(numbers(n, dtype), at_start), guarded(np.zeros(n, dtype), at_start)
     kernel[(1,)](x, out, n, BLOCK=128)

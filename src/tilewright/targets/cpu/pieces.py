@@ -78,9 +78,14 @@ def divided(b: Lanes, x: Lane, n: Lane) -> tuple[Lane, Lane]:
     return quotient, b.sub(x, b.mul(quotient, n))
 
 
-def is_usual(b: Lanes, x: Lane, n: Lane, stride: int) -> Lane:
-    """Whether a progression from x on goes up through the multiples of n, one after the other."""
-    return b.bit_and(b.ge(n, b.like(n, stride)), b.ge(x, b.like(x, 0)))
+def is_usual(e: Evaluator, x: Lane, n: Lane, stride: int) -> Lane:
+    """Whether a row from x on goes up through the multiples of n, one after the other."""
+    b, dtype = e.b, x.dtype
+    top = (1 << dtype.bits - dtype.is_signed) - 1 - stride * e.row.length
+    if top < 0:
+        return e.false.lane
+    usual = b.bit_and(b.ge(n, b.like(n, stride)), b.le(x, b.like(x, top)))
+    return b.bit_and(usual, b.ge(x, b.like(x, 0))) if dtype.is_signed else usual
 
 
 @dataclass(slots=True)
@@ -116,7 +121,7 @@ class Cuts:
             b = e.b
             if digit is None:
                 found = divided(b, x.base, n)
-                usual = is_usual(b, x.base, n, x.stride)
+                usual = is_usual(e, x.base, n, x.stride)
             else:
                 found, usual = digit.at_piece(e), digit.usual
             left = b.cast(b.sub(n, found[1]), t.int64)
@@ -193,7 +198,7 @@ def count_digits(e: Evaluator, sites: list[Site], loop: Loop) -> dict[Value, Dig
             continue
         key = (x.base.text, x.stride, n.lane.text)
         if key not in made:
-            usual = is_usual(b, x.base, n.lane, x.stride)
+            usual = is_usual(e, x.base, n.lane, x.stride)
             parts = [loop.carry(p) for p in divided(b, x.base, n.lane)]
             made[key] = Digit(x.base, x.stride, n.lane, usual, *parts)
         out[value] = made[key]

@@ -156,6 +156,8 @@ class Plan:
         if inst.op.name in MOVES or inst.op.name in ("constant", "arange"):
             own = 0
         self.cost[result] = own + sum(self.cost.get(x, 0) for x in inst.operands)
+        if inst.op.name == "load" and self.is_contiguous(inst):
+            self.cost[result] = 1  # the addresses of a row cost next to nothing
 
     def find_staged(self) -> set[Value]:
         """Loads of matrices whose rows in memory run across those of the store that reads them."""
@@ -277,11 +279,29 @@ class Plan:
                 return False  # still in the cache: 10 % to 30 % faster than through a buffer
             return again and value.type.shape in shapes
         if self.cost[value] <= KEEP_COST:
-            return False
+            return len(places) > 1 and self.would_keep_loads(value)
         if len(places) > 1:
             return True
         size = value.type.size
         return any(Type(t.int1, p[1]).size > size and self.blown_up(value) for p in places)
+
+    def would_keep_loads(self, value: Value) -> bool:
+        """Whether computing a value again needs loads of memory that changes before."""
+        last, stack = self.last_reader(value), [value]
+        while stack:
+            inst = stack.pop().inst
+            if inst is None or inst not in self.segment:
+                continue
+            if inst.op.name != "load":
+                stack.extend(inst.operands if inst.op.effect == "pure" else ())
+                continue
+            for write in self.writes.get(self.segment[inst], []):
+                after = self.order[inst] < self.order[write] < last
+                if after and not (
+                    write.operands and self.apart(inst.operands[0], write.operands[0])
+                ):
+                    return True
+        return False
 
     def is_contiguous(self, load: Inst) -> bool:
         """Whether a load reads neighbouring elements along the last axis, at full speed."""

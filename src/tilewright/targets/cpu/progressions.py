@@ -74,6 +74,13 @@ def sub(e: Evaluator, inst: Inst, forms: list[Form]) -> Form | object:
     return Uniform(base, depth) if stride == 0 else Steps(base, stride, depth)
 
 
+def neg(e: Evaluator, inst: Inst, forms: list[Form]) -> Form | object:
+    (x,) = forms
+    if not isinstance(x, Steps) or not x.dtype.is_integer or not isinstance(x.stride, int):
+        return UNKNOWN
+    return Steps(e.at(x.depth, lambda: e.b.neg(x.base)), -x.stride, x.depth)
+
+
 def mul(e: Evaluator, inst: Inst, forms: list[Form]) -> Form | object:
     x, y = forms
     if isinstance(x, Uniform):
@@ -204,6 +211,7 @@ def select(e: Evaluator, inst: Inst, forms: list[Form]) -> Form | object:
 RULES: dict[str, Callable] = {
     "add": add,
     "sub": sub,
+    "neg": neg,
     "mul": mul,
     "shl": shl,
     "offset": offset,

@@ -81,9 +81,26 @@ class Scheduler:
     def run(self, insts: list[Inst]) -> list[Nest | Anchor]:
         for number, inst in enumerate(insts):
             self.order[inst] = number
+        first = self.first_loads(insts)
+        for inst in [*first, *(i for i in insts if i not in first)]:
             for anchor in self.anchors(inst):
                 self.place(anchor)
         return self.items
+
+    def first_loads(self, insts: list[Inst]) -> dict[Inst, None]:
+        """Loads of scalars that wait for nothing: before the nests, which then can share loops."""
+        out: dict[Inst, None] = {}
+        late: set[Value] = set()  # what waits for a nest or a loop
+        for inst in insts:
+            if inst.op.effect not in ("pure", "read", "program"):
+                break
+            is_load = inst.op.name == "load" and not inst.result.type.shape
+            waits = any(x in late for x in inst.operands)
+            if is_load and not waits and not inst.attrs.get("volatile"):
+                out[inst] = None
+            elif is_load or waits or inst.op.name in RUNS:
+                late.update(inst.results)
+        return out
 
     # --- anchors
 
