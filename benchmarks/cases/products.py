@@ -56,9 +56,13 @@ def matmul_case(
         return Run({OURS: ours, **calls}, lambda: reference(a, b, function), TOLERANCE[kind])
 
     name = f"matmul {kind}" + (f" + {activation}" if activation else "")
-    name += ", small tiles" if block is SMALL else ""
     moved = np.dtype(dtype).itemsize * (m * k + k * n + m * n)
-    return Case(name, sides(m, n, k), make, moved, 2 * m * n * k)
+    return Case(name, sides(m, n, k) + tiles(block), make, moved, 2 * m * n * k)
+
+
+def tiles(block: dict) -> str:
+    """The sides of the tiles, unless they are those of most cases."""
+    return "" if block is BLOCK else f", {sides(*block.values())} tiles"
 
 
 def sides(m: int, n: int, k: int) -> str:
@@ -106,7 +110,9 @@ def weights_case(m: int, n: int, k: int, block: dict = BLOCK) -> Case:
         return Run({OURS: ours, **calls}, reference, 2e-2)
 
     moved = 2 * m * k + k * n + 2 * m * n
-    return Case("matmul bf16, int8 weights", sides(m, n, k), make, moved, 2 * m * n * k)
+    return Case(
+        "matmul bf16, int8 weights", sides(m, n, k) + tiles(block), make, moved, 2 * m * n * k
+    )
 
 
 def int8_case(m: int, n: int, k: int, block: dict = BLOCK) -> Case:
@@ -129,7 +135,11 @@ def int8_case(m: int, n: int, k: int, block: dict = BLOCK) -> Case:
         return Run(calls, reference)
 
     return Case(
-        "matmul int8, scaled", sides(m, n, k), make, m * k + k * n + 4 * m * n, 2 * m * n * k
+        "matmul int8, scaled",
+        sides(m, n, k) + tiles(block),
+        make,
+        m * k + k * n + 4 * m * n,
+        2 * m * n * k,
     )
 
 
