@@ -143,6 +143,49 @@ def matmul_int8_kernel(
 
 
 @triton.jit
+def matmul_wrapped_kernel(
+    a_ptr, b_ptr, c_ptr, m, n, k,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """`a @ b` where the indices of rows and columns run around the ends of the matrices."""
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    cols = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    depth = tl.arange(0, BLOCK_K)
+    a_at = a_ptr + (rows % m)[:, None] * k + depth[None, :]
+    b_at = b_ptr + depth[:, None] * n + (cols % n)[None, :]
+    total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    for start in range(0, k, BLOCK_K):
+        a = tl.load(a_at, mask=depth[None, :] < k - start, other=0.0)
+        b = tl.load(b_at, mask=depth[:, None] < k - start, other=0.0)
+        total = tl.dot(a, b, total, input_precision="ieee")
+        a_at += BLOCK_K
+        b_at += BLOCK_K * n
+    inside = (rows < m)[:, None] & (cols < n)[None, :]
+    tl.store(c_ptr + rows[:, None] * n + cols[None, :], total.to(c_ptr.dtype.element_ty), inside)
+
+
+@triton.jit
+def matmul_weights_kernel(
+    a_ptr, w_ptr, c_ptr, scale_ptr, m, n, k,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """`a @ w` of 8-bit weights that have a scale for each column."""
+    rows = (tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M))[:, None]
+    cols = (tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N))[None, :]
+    depth = tl.arange(0, BLOCK_K)
+    total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    for start in range(0, k, BLOCK_K):
+        along = start + depth
+        a = tl.load(a_ptr + rows * k + along, mask=(rows < m) & (along < k), other=0.0)
+        at = w_ptr + along[:, None] * n + cols
+        w = tl.load(at, mask=(along[:, None] < k) & (cols < n), other=0)
+        total = tl.dot(a, w.to(a.dtype), total, input_precision="ieee")
+    scale = tl.load(scale_ptr + cols, mask=cols < n)
+    inside = (rows < m) & (cols < n)
+    tl.store(c_ptr + rows * n + cols, (total * scale).to(c_ptr.dtype.element_ty), inside)
+
+
+@triton.jit
 def batched_matmul_kernel(
     a_ptr, b_ptr, c_ptr, m, n, k,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,

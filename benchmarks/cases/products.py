@@ -7,12 +7,20 @@ import numpy as np
 import triton
 from case import OURS, Case, Run, empty, example, normal
 from peers import present, tensor, torch
-from sources import batched_matmul_kernel, convolution_kernel, matmul_int8_kernel
+from sources import (
+    batched_matmul_kernel,
+    convolution_kernel,
+    matmul_int8_kernel,
+    matmul_weights_kernel,
+    matmul_wrapped_kernel,
+)
 
 matmul = example("matmul")
 BLOCK = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64}  # little waste at the edges of odd sizes
 LARGE = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64}  # 4 % faster where they all fit
 DEEP = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 128}  # the same, of 16-bit operands
+SMALL = {"BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 32}
+FEW = {"BLOCK_M": 16, "BLOCK_N": 128, "BLOCK_K": 64}  # a few rows
 TOLERANCE = {"float32": 1e-4, "float16": 2e-3, "bfloat16": 1e-2}
 
 
@@ -49,24 +57,75 @@ def matmul_case(
 
     name = f"matmul {kind}" + (f" + {activation}" if activation else "")
     moved = np.dtype(dtype).itemsize * (m * k + k * n + m * n)
-    return Case(name, sides(m, n, k), make, moved, 2 * m * n * k)
+    return Case(name, sides(m, n, k) + tiles(block), make, moved, 2 * m * n * k)
+
+
+def tiles(block: dict) -> str:
+    """The sides of the tiles, unless they are those of most cases."""
+    return "" if block is BLOCK else f", {sides(*block.values())} tiles"
 
 
 def sides(m: int, n: int, k: int) -> str:
     return f"{m}^3" if m == n == k else f"{m}x{n}x{k}"
 
 
-def int8_case(m: int, n: int, k: int) -> Case:
+def wrapped_case(m: int, n: int, k: int) -> Case:
+    def make() -> Run:
+        a, b = normal(m, k), normal(k, n, seed=1)
+        c, n_c, t_c = (empty(m, n) for _ in range(3))
+        ta, tb, t_c = tensor(a), tensor(b), tensor(t_c)
+        grid = (triton.cdiv(m, 64), triton.cdiv(n, 64))
+
+        def ours():
+            matmul_wrapped_kernel[grid](a, b, c, m, n, k, **BLOCK)
+            return c
+
+        calls = present(
+            torch=lambda: torch.mm(ta, tb, out=t_c), numpy=lambda: np.matmul(a, b, out=n_c)
+        )
+        return Run({OURS: ours, **calls}, lambda: a.astype(float) @ b.astype(float), 1e-4)
+
+    moved = 4 * (m * k + k * n + m * n)
+    return Case("matmul float32, % n", sides(m, n, k), make, moved, 2 * m * n * k)
+
+
+def weights_case(m: int, n: int, k: int, block: dict = BLOCK) -> Case:
+    kind = ml_dtypes.bfloat16
+
+    def make() -> Run:
+        a, c = normal(m, k, dtype=kind), empty(m, n, dtype=kind)
+        w = np.random.default_rng(0).integers(-128, 128, (k, n), np.int8)
+        scale = np.abs(normal(n)) / 1000
+        ta, tw, ts = map(tensor, (a, w, scale))
+        grid = (triton.cdiv(m, block["BLOCK_M"]), triton.cdiv(n, block["BLOCK_N"]))
+
+        def ours():
+            matmul_weights_kernel[grid](a, w, c, scale, m, n, k, **block)
+            return c
+
+        def reference():
+            return (a.astype(np.float64) @ w.astype(np.float64)) * scale
+
+        calls = present(torch=lambda: (torch.mm(ta, tw.to(ta.dtype)) * ts).to(ta.dtype))
+        return Run({OURS: ours, **calls}, reference, 2e-2)
+
+    moved = 2 * m * k + k * n + 2 * m * n
+    return Case(
+        "matmul bf16, int8 weights", sides(m, n, k) + tiles(block), make, moved, 2 * m * n * k
+    )
+
+
+def int8_case(m: int, n: int, k: int, block: dict = BLOCK) -> Case:
     def make() -> Run:
         rng = np.random.default_rng(0)
         a = rng.integers(-128, 128, (m, k), np.int8)
         b = rng.integers(-128, 128, (k, n), np.int8)
         scale, c = np.abs(normal(n)) / 1000, empty(m, n)
         ta, tb, ts = map(tensor, (a, b, scale))
-        grid = (triton.cdiv(m, 64), triton.cdiv(n, 64))
+        grid = (triton.cdiv(m, block["BLOCK_M"]), triton.cdiv(n, block["BLOCK_N"]))
 
         def ours():
-            matmul_int8_kernel[grid](a, b, c, scale, m, n, k, **BLOCK)
+            matmul_int8_kernel[grid](a, b, c, scale, m, n, k, **block)
             return c
 
         def reference():
@@ -76,7 +135,11 @@ def int8_case(m: int, n: int, k: int) -> Case:
         return Run(calls, reference)
 
     return Case(
-        "matmul int8, scaled", sides(m, n, k), make, m * k + k * n + 4 * m * n, 2 * m * n * k
+        "matmul int8, scaled",
+        sides(m, n, k) + tiles(block),
+        make,
+        m * k + k * n + 4 * m * n,
+        2 * m * n * k,
     )
 
 
@@ -141,12 +204,24 @@ CASES = [
     matmul_case(512, 512, 512, block=LARGE),
     matmul_case(1024, 1024, 1024, block=LARGE),
     *(matmul_case(*sizes) for sizes in ODD),
+    *(matmul_case(*sizes, block=LARGE) for sizes in ODD[:4]),
     matmul_case(1024, 1024, 1024, activation="leaky_relu", block=LARGE),
     matmul_case(512, 512, 512, ml_dtypes.bfloat16, block=DEEP),
     matmul_case(1024, 1024, 1024, ml_dtypes.bfloat16, block=DEEP),
     matmul_case(777, 513, 1023, ml_dtypes.bfloat16),
+    matmul_case(777, 513, 1023, ml_dtypes.bfloat16, block=DEEP),
     matmul_case(512, 512, 512, np.float16, block=LARGE),
-    int8_case(1024, 1024, 1024),
+    matmul_case(512, 512, 512, block=SMALL),
+    matmul_case(1, 2048, 2048, block=FEW),
+    matmul_case(16, 2048, 2048, block=FEW),
+    matmul_case(1, 2048, 2048, ml_dtypes.bfloat16, block=FEW),
+    matmul_case(16, 2048, 2048, ml_dtypes.bfloat16, block=FEW),
+    wrapped_case(512, 512, 512),
+    wrapped_case(777, 513, 1023),
+    int8_case(1024, 1024, 1024, block=DEEP),
+    int8_case(777, 513, 1023),
+    weights_case(256, 1024, 1024),
+    weights_case(16, 1024, 1024, block=FEW),
     batched_case(64, 128, 128, 128),
     convolution_case(4, 28, 128, 128),
 ]

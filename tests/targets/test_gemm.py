@@ -19,7 +19,7 @@ from tilewright.codegen.llvm import (
 )
 from tilewright.errors import InternalError
 from tilewright.ir import types as ty
-from tilewright.targets.cpu.gemm import Gemm, Panel, gemm_function
+from tilewright.targets.cpu.gemm import Gemm, Live, Panel, gemm_function
 from tilewright.targets.cpu.gemm_pack import (
     pack_a_function,
     pack_rows_function,
@@ -104,7 +104,9 @@ def pack_reference(b: np.ndarray, panel: Panel, dtype) -> np.ndarray:
     return out
 
 
-def multiply(gemm: Gemm, machine: Machine, a, b, c, following=(None, 0, None, 0)) -> np.ndarray:
+def multiply(
+    gemm: Gemm, machine: Machine, a, b, c, following=(None, 0, None, 0), extents=None
+) -> np.ndarray:
     """c + a @ b by the function, on operands that NumPy converts and packs."""
     packed = empty(b.size, NUMPY[gemm.operand])
     packed[:] = pack_reference(b, gemm.panel, gemm.operand)
@@ -113,7 +115,9 @@ def multiply(gemm: Gemm, machine: Machine, a, b, c, following=(None, 0, None, 0)
     wide = np.zeros((gemm.m, gemm.n + 3), NUMPY[gemm.acc])
     wide[:, : gemm.n] = c
     ahead = [ctypes.c_void_p(x) if i % 2 == 0 else x for i, x in enumerate(following)]
-    Native(gemm, machine)(a, stride(a), packed, wide, gemm.n + 3, *ahead, gemm.m, gemm.n, gemm.k)
+    Native(gemm, machine)(
+        a, stride(a), packed, wide, gemm.n + 3, *ahead, *(extents or (gemm.m, gemm.n, gemm.k))
+    )
     assert not wide[:, gemm.n :].any()
     return wide[:, : gemm.n]
 
@@ -155,6 +159,23 @@ def test_shapes(dtype, shape):
 @pytest.mark.parametrize("shape", [(1, 16, 16), (16, 4, 8), (32, 64, 32)], ids=str)
 def test_lesser_machines(level, dtype, shape):
     check(dtype, shape, host_machine(level))
+
+
+@pytest.mark.parametrize("level", ["", *LESSER])
+@pytest.mark.parametrize("dtype", [ty.float32, ty.bfloat16, ty.int8], ids=str)
+@pytest.mark.parametrize("extents", [(1, 1, 4), (5, 17, 12), (16, 100, 32), (7, 64, 8)], ids=str)
+def test_part_of_a_tile(level, dtype, extents):
+    (m, n, k), acc, machine = (16, 128, 32), ACC[dtype], host_machine(level)
+    options = {"a_direct": True, "native_bf16": True, "live": Live(True, True, True)}
+    gemm = gemm_function(m, n, k, dtype, acc, machine, **options)
+    a, b, c = (random_tile(*x, 1) for x in ((m, k, dtype), (k, n, dtype), (m, n, acc)))
+    rows, columns, depth = extents
+    if dtype.is_float:
+        a[:, depth:] = b[depth:] = np.nan
+        a[rows:] = np.nan
+    got = multiply(gemm, machine, a, b, c, extents=extents)[:rows, :columns]
+    a, b, c = (x.astype(np.float64) for x in (a[:rows, :depth], b[:depth, :columns], c))
+    np.testing.assert_allclose(got, c[:rows, :columns] + a @ b, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [ty.float32, ty.float64], ids=str)
@@ -302,11 +323,12 @@ def test_every_cache_line_of_the_next_tiles_is_prefetched_once(shape, b_transpos
 
 @pytest.mark.parametrize("dtype", [ty.float32, ty.float64, ty.int8], ids=str)
 def test_code_for_aarch64(dtype):
-    gemm = gemm_function(64, 64, 32, dtype, ACC[dtype], ARM, a_direct=False)
-    assembly = emit_assembly(module(gemm), ARM)
-    assert ("mla\tv" if dtype is ty.int8 else "fmla\tv") in assembly
-    for pack in (pack_rows_function, pack_transposed_function):
-        made = pack(32, 64, dtype, gemm.operand, gemm.panel, ARM)
+    for live in (Live(), Live(True, True, True)):
+        gemm = gemm_function(64, 64, 32, dtype, ACC[dtype], ARM, a_direct=False, live=live)
+        assembly = emit_assembly(module(gemm), ARM)
+        assert ("mla\tv" if dtype is ty.int8 else "fmla\tv") in assembly
+    for pack, part in itertools.product((pack_rows_function, pack_transposed_function), (0, 1)):
+        made = pack(32, 64, dtype, gemm.operand, gemm.panel, ARM, live=bool(part))
         assert emit_assembly(module(made), ARM)
 
 

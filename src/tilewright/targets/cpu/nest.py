@@ -26,6 +26,7 @@ from tilewright.targets.cpu.schedule import Anchor, Nest
 
 OPPOSITE = {"max": "min", "min": "max"}
 UNROLL = 4  # accumulators of a reduction: one costs 1.9x (latency), eight spill on streams
+SHORT_ROW = 4  # chunks that are written one after the other, not as a loop
 SHORT_REGION = 16  # instructions of a combining function that is worth as many copies
 
 
@@ -210,7 +211,7 @@ class NestWriter:
         limits = e.row.limits
         block = width * unroll
         end = self.clip.end if self.clip is not None else e.const(length)
-        if self.nest.rare or (not limits and self.clip is None):
+        if self.is_one_version() or (not limits and self.clip is None):
             self.chunk_loop(index, e.const(0), end, width, unroll)
             return
         bound = e.const(length)
@@ -235,6 +236,16 @@ class NestWriter:
         if any(r.is_long or r.in_order for r in self.reductions.values()):
             self.unroll = 1
         return self.unroll
+
+    @property
+    def packs(self) -> bool:
+        """Whether a nest only brings operands of products into place."""
+        return all(anchor.kind == "pack" for anchor in self.nest.anchors)
+
+    def is_one_version(self) -> bool:
+        """Whether a row is not worth two versions, or has masks that are on or off throughout."""
+        uniform = self.memory.row_masks.values()
+        return self.nest.rare or (self.packs and all(x in uniform for x in self.e.row.limits))
 
     def take_beyond(self, length: int, width: int) -> None:
         """What lies beyond the clipped end: into reductions at once, of kept tiles a note."""
@@ -295,6 +306,12 @@ class NestWriter:
             for u in range(unroll):
                 self.write_chunk(index, self.e.const(low.known + u * width), u)
             return
+        if self.packs and low.known is not None and high.known is not None:
+            starts = range(low.known, high.known, step)
+            if len(starts) <= SHORT_ROW:
+                for start in starts:
+                    self.write_chunk(index, self.e.const(start), 0)
+                return
         loop = Loop(self.w, low.text, high.text, str(step))
         carried = self.carry_into(loop, unroll)
         counter = Lane(loop.open(), t.int64)
