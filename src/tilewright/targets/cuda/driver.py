@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from tilewright.errors import InternalError, LaunchError
+from tilewright.errors import InternalError, LaunchError, OutOfResources
 
 LIBRARIES = ("libcuda.so.1", "libcuda.so", "nvcuda.dll")
 LOG_BYTES = 1 << 14
@@ -283,10 +283,8 @@ class Driver:
         if shared > STATIC_SHARED:
             limit = self.device(self.current()).shared_limit
             if shared > limit:
-                raise LaunchError(
-                    f"{name}: a program takes {shared} bytes of shared memory, the device has "
-                    f"{limit}; take smaller blocks or fewer stages"
-                )
+                self.call("cuModuleUnload", module)
+                raise OutOfResources(shared, limit, "shared memory")
             self.call("cuFuncSetAttribute", function, MAX_SHARED_ATTRIBUTE, shared)
         facts = {
             fact: self.number("cuFuncGetAttribute", attribute, function)
