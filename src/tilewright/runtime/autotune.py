@@ -279,7 +279,7 @@ class Trial:
         if config.pre_hook is not None:
             config.pre_hook(self.full)  # which may change what is compiled, e.g. descriptors
         compilation = tuner.fn.warmup(*args, **self.kwargs).compilation
-        self.clock = base.find(compilation.target).clock()
+        self.clock = base.find(compilation.target).clock(cold=True)
         self.saved = Saved(compilation, self.full, tuner.restore_value)
 
     def before(self) -> None:

@@ -247,6 +247,20 @@ def test_what_the_driver_says():
     assert ".visible .entry" in handle.asm["ptx"] and handle.asm["cubin"][:4] == b"\x7fELF"
 
 
+def test_driver_in_force():
+    active = tw.runtime.driver.active
+    target = active.get_current_target()
+    major, minor = torch.cuda.get_device_capability()
+    assert (target.backend, target.arch, target.warp_size) == ("cuda", 10 * major + minor, 32)
+    assert active.get_active_torch_device() == torch.device("cuda", 0)
+    properties = active.utils.get_device_properties(0)
+    known = torch.cuda.get_device_properties(0)
+    assert properties["multiprocessor_count"] == known.multi_processor_count
+    assert properties["max_shared_mem"] == known.shared_memory_per_block_optin
+    with tw.options(target="cpu"):
+        assert active.get_current_target().backend == "cpu"
+
+
 def test_autotuned_kernels():
     configs = [
         tw.Config({"BLOCK": block}, num_warps=warps)

@@ -99,6 +99,7 @@ SIGNATURES: dict[str, tuple] = {
     "cuMemcpyDtoD_v2": (ctypes.c_uint64, ctypes.c_uint64, ctypes.c_size_t),
     "cuMemGetInfo_v2": (ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_size_t)),
     "cuMemsetD8_v2": (ctypes.c_uint64, ctypes.c_ubyte, ctypes.c_size_t),
+    "cuMemsetD8Async": (ctypes.c_uint64, ctypes.c_ubyte, ctypes.c_size_t, Handle),
     "cuStreamCreate": (ctypes.POINTER(Handle), ctypes.c_uint),
     "cuStreamDestroy_v2": (Handle,),
     "cuStreamSynchronize": (Handle,),
