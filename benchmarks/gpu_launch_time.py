@@ -193,10 +193,11 @@ def first_calls(repeats: int) -> None:
     begin = text.index("@triton.jit\ndef softmax_kernel") + len("@triton.jit\n")
     source = text[begin : text.index("@triton.jit", begin)]
     for library in ("tilewright", "triton"):
-        for _ in range(repeats):
+        for _ in range(repeats + 1):  # one more, which compiles the library's own Python
             with tempfile.TemporaryDirectory() as folder:
                 names = ("TILEWRIGHT_CACHE_DIR", "TRITON_CACHE_DIR")
                 environment = os.environ | dict.fromkeys(names, folder)
+                environment.pop("PYTHONDONTWRITEBYTECODE", None)
                 code = FIRST.format(library=library, source=f"SOURCE = {source!r}")
                 for cache in ("empty", "filled"):
                     show_first(f"{library}, cache {cache}", code, environment)

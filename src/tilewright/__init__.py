@@ -3,14 +3,13 @@
 from tilewright import debug, language, runtime, testing
 from tilewright.config import options
 from tilewright.errors import CompileError as CompilationError
-from tilewright.errors import TilewrightError
+from tilewright.errors import OutOfResources, TilewrightError
 from tilewright.errors import TilewrightError as TritonError
 from tilewright.instruments.watch import watch
 from tilewright.lang.constexpr import constexpr_function
 from tilewright.runtime.autotune import Autotuner, Config, Heuristics, autotune, heuristics
 from tilewright.runtime.host import (
     InterpreterError,
-    OutOfResources,
     cdiv,
     must_use_result,
     next_power_of_2,

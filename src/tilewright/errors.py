@@ -86,6 +86,20 @@ class LaunchError(TilewrightError, ValueError):
     """Arguments or a grid that a kernel cannot be launched with; no memory was touched."""
 
 
+class OutOfResources(LaunchError):
+    """A configuration that wants more of something than the device has."""
+
+    def __init__(self, required: int, limit: int, name: str):
+        super().__init__(
+            f"out of resource: {name}, Required: {required}, Hardware limit: {limit}. "
+            "Reducing block sizes or `num_stages` may help."
+        )
+        self.required, self.limit, self.name = required, limit, name
+
+    def __reduce__(self) -> tuple:
+        return (type(self), (self.required, self.limit, self.name))
+
+
 class ArgumentOverflowError(LaunchError, OverflowError):
     """An int that no integer of a kernel holds."""
 

@@ -1,7 +1,7 @@
 """`triton.backends.compiler`: what code is made for."""
 
 from tilewright.compat.unsupported import unsupported_class
-from tilewright.runtime.driver import GPUTarget
+from tilewright.runtime.cpu_driver import GPUTarget
 
 BaseBackend = unsupported_class(
     "triton.backends.compiler.BaseBackend", "targets are part of Tilewright, not plugins"

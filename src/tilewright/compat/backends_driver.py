@@ -1,6 +1,6 @@
 """`triton.backends.driver`: the base classes of drivers."""
 
-from tilewright.runtime.driver import CpuDriver as DriverBase
+from tilewright.runtime.cpu_driver import CpuDriver as DriverBase
 
 GPUDriver = DriverBase
 

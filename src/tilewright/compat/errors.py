@@ -1,10 +1,10 @@
 """Triton's errors under the modules in which programs look for them."""
 
 from tilewright.errors import CompileError as CompilationError
-from tilewright.errors import CompileTimeAssertionFailure
+from tilewright.errors import CompileTimeAssertionFailure, OutOfResources
 from tilewright.errors import TilewrightError as TritonError
 from tilewright.errors import UnsupportedError as UnsupportedLanguageConstruct
-from tilewright.runtime.host import InterpreterError, OutOfResources
+from tilewright.runtime.host import InterpreterError
 
 
 class PTXASError(TritonError):

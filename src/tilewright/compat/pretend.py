@@ -13,7 +13,7 @@ import torch.autograd
 import torch.cuda
 from torch.overrides import TorchFunctionMode
 
-from tilewright.runtime import arrays, driver
+from tilewright.runtime import arrays, cpu_driver, driver
 from tilewright.targets.cpu.threads import default_threads
 
 CAPABILITY = (8, 0)
@@ -62,7 +62,7 @@ class Stream:
     wait_stream = wait_event = lambda self, other: None
 
 
-class Event(driver.Event):
+class Event(cpu_driver.Event):
     """An event that has come to pass."""
 
     def query(self) -> bool:
@@ -104,11 +104,11 @@ class Generator:
         return self.state[0]
 
 
-class Driver(driver.CpuDriver):
+class Driver(cpu_driver.CpuDriver):
     """Triton's driver, which names a GPU."""
 
-    def get_current_target(self) -> driver.GPUTarget:
-        return driver.GPUTarget("cuda", CAPABILITY[0] * 10 + CAPABILITY[1], 32)
+    def get_current_target(self) -> cpu_driver.GPUTarget:
+        return cpu_driver.GPUTarget("cuda", CAPABILITY[0] * 10 + CAPABILITY[1], 32)
 
     def get_active_torch_device(self) -> torch.device:
         return DEVICE

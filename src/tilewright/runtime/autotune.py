@@ -13,17 +13,20 @@ from typing import Any
 import numpy as np
 
 from tilewright import config as settings
-from tilewright.errors import CompileError, TilewrightError
+from tilewright.errors import CompileError, OutOfResources, TilewrightError
 from tilewright.runtime import arrays, cache
+from tilewright.runtime.call import ON_DEVICE
 from tilewright.runtime.descriptor import TensorDescriptor
-from tilewright.runtime.host import OutOfResources
 from tilewright.runtime.kernel import unobserved
+from tilewright.runtime.settings import current
 from tilewright.runtime.timing import measure
 from tilewright.runtime.tuned import Config, Heuristics, Wrapper, heuristics
+from tilewright.targets import base
 
 WARMUP_MS, REPEAT_MS = 5.0, 30.0  # on the CPU a run is seldom short and never waits for a queue
 HOPELESS = 4.0  # a first run that is so many times the best median needs no more runs
 QUANTILES = (0.5, 0.2, 0.8)
+PLAIN = {int, float, bool, str, type(None)}  # what are no arrays
 
 # Called as (tuner, key, configuration, whether it was known from another process) for a new key.
 tune_observers: list[Callable[[Autotuner, tuple, Config, bool], None]] = []
@@ -80,6 +83,7 @@ class Autotuner(Wrapper):
         self.fastest = inf  # of the trials so far
         self.failures: list[Exception] = []  # of the trials so far
         self.nargs: dict[str, Any] | None = None
+        self.known_keys = [k for k in self.keys if k in self.arg_names]
         unknown = [k for k in self.keys if k not in self.arg_names]
         if unknown:
             warnings.warn(
@@ -112,16 +116,18 @@ class Autotuner(Wrapper):
         if len(self.configs) == 1:
             self.check_conflicts(self.configs[0], kwargs)
             return self.configs[0]
-        stepped = settings.get("target") == "eager"
-        key = self.key_of({**self.nargs, **kwargs})
-        key = (*key, "eager") if stepped else key  # where nothing is measured
+        stepped = current().target == "eager"
+        arguments = {**self.nargs, **kwargs}
+        key = self.key_of(arguments)
+        where = "eager" if stepped else device_of(arguments)  # in eager mode nothing is measured
+        key = key if where == "cpu" else (*key, where)
         found = self.cache.get(key)
         if found is None:
             found = self.recall(key) if self.cache_results and not stepped else None
             is_known = found is not None
             if not is_known:
                 with unobserved():
-                    found = self.search(key, args, kwargs)
+                    found = self.search(key, where, args, kwargs)
             self.cache[key] = found
             for observe in tune_observers:
                 observe(self, key, found, is_known)
@@ -129,15 +135,20 @@ class Autotuner(Wrapper):
 
     def key_of(self, arguments: dict[str, Any]) -> tuple:
         """What decides which configuration is best: values of the keys, dtypes of the arrays."""
-        known = {k: arguments[k] for k in self.arg_names if k in arguments}
-        values = [hashable(known[k]) for k in self.keys if k in known]
-        return (*values, *(str(v.dtype) for v in known.values() if hasattr(v, "dtype")))
+        found = [hashable(arguments[k]) for k in self.known_keys if k in arguments]
+        for name in self.arg_names:
+            value = arguments.get(name)
+            if value.__class__ not in PLAIN and hasattr(value, "dtype"):
+                found.append(str(value.dtype))
+        return tuple(found)
 
     # --- trials
 
-    def search(self, key: tuple, args: tuple, kwargs: dict[str, Any]) -> Config:
+    def search(self, key: tuple, where: str, args: tuple, kwargs: dict[str, Any]) -> Config:
         begin = time.perf_counter()
-        configs = distinct(self.prune_configs(kwargs))
+        configs = self.prune_configs(kwargs)
+        if not where.startswith("cuda"):  # but there warps and stages tell them apart
+            configs = distinct(configs)
         timings: dict[Config, Any] = {}
         self.failures = []
         self.fastest = inf
@@ -206,9 +217,7 @@ class Autotuner(Wrapper):
 
             return self.do_bench(whole, quantiles=QUANTILES)
         trial.before()
-        begin = time.perf_counter()
-        trial.run()
-        once = (time.perf_counter() - begin) * 1e3
+        once = trial.spent() * 1e-6
         if once > HOPELESS * self.fastest:
             return [once] * 3
         timing = measure(
@@ -217,6 +226,7 @@ class Autotuner(Wrapper):
             repeat_s=self.num_reps * 1e-3,
             min_repeats=3,
             before=trial.before,
+            clock=trial.clock,
         )
         return [timing.quantile(q) * 1e3 for q in QUANTILES]
 
@@ -252,6 +262,8 @@ class Autotuner(Wrapper):
 
     def disk_key(self, key: tuple) -> str:
         parts = [self.kernel.cache_key, repr(key), *(str(c) for c in self.configs)]
+        if key and isinstance(key[-1], str) and key[-1].startswith("cuda"):
+            parts.append(base.for_device(key[-1]).identity())
         return cache.digest("autotune", *parts)
 
     def recall(self, key: tuple) -> Config | None:
@@ -277,6 +289,7 @@ class Trial:
         if config.pre_hook is not None:
             config.pre_hook(self.full)  # which may change what is compiled, e.g. descriptors
         compilation = tuner.fn.warmup(*args, **self.kwargs).compilation
+        self.clock = base.find(compilation.target).clock(cold=True)
         self.saved = Saved(compilation, self.full, tuner.restore_value)
 
     def before(self) -> None:
@@ -290,6 +303,14 @@ class Trial:
 
     def run(self) -> None:
         self.tuner.fn.run(*self.args, **self.kwargs)
+
+    def spent(self) -> int:
+        """Run; the nanoseconds that it takes."""
+        if self.clock is not None:
+            return self.clock(self.run)
+        begin = time.perf_counter_ns()
+        self.run()
+        return time.perf_counter_ns() - begin
 
     def close(self, failure: Exception | None) -> None:
         if self.is_open:
@@ -312,7 +333,7 @@ class Saved:
             value = item(arguments, path)
             if value is None or id(value) in done or arrays.kind(value, path) != "array":
                 continue
-            if arrays.pointer(value, path)[1:3] == arrays.UNKNOWN_EXTENT:
+            if arrays.pointer(value, path, arrays.device(value))[1:3] == arrays.UNKNOWN_EXTENT:
                 continue  # only an address is known
             done.add(id(value))
             self.saved.append((value, arrays.snapshot(value, path), path in reads or path in also))
@@ -339,6 +360,16 @@ def clear(array: Any) -> None:
         array.zero_()
     else:
         array[...] = 0
+
+
+def device_of(arguments: dict[str, Any]) -> str:
+    """Where the first array is; the CPU when there is none."""
+    for value in arguments.values():
+        if value.__class__ not in PLAIN:
+            array = value.base if isinstance(value, TensorDescriptor) else value
+            if any(hasattr(array, name) for name in ON_DEVICE):
+                return arrays.device(array)
+    return "cpu"
 
 
 def hashable(value: Any) -> Any:

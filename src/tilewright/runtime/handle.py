@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from tilewright.runtime.compile import Compilation
-from tilewright.runtime.driver import GPUTarget
+from tilewright.runtime.cpu_driver import GPUTarget
 from tilewright.runtime.signature import OPTIONS
 
 if TYPE_CHECKING:

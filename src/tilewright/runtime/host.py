@@ -16,20 +16,6 @@ class InterpreterError(TilewrightError):
     """What Triton's interpreter raises; programs name it to catch it."""
 
 
-class OutOfResources(TilewrightError):
-    """A configuration that wants more of something than the device has."""
-
-    def __init__(self, required: int, limit: int, name: str):
-        super().__init__(
-            f"out of resource: {name}, Required: {required}, Hardware limit: {limit}. "
-            "Reducing block sizes or `num_stages` may help."
-        )
-        self.required, self.limit, self.name = required, limit, name
-
-    def __reduce__(self) -> tuple:
-        return (type(self), (self.required, self.limit, self.name))
-
-
 def cdiv(x: Any, y: Any) -> Any:
     """x / y rounded up, of ints; inside kernels also of tiles.
 

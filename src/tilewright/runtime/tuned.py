@@ -9,6 +9,7 @@ from typing import Any
 from tilewright.runtime.kernel import JITFunction, KernelInterface
 
 WARP_FIELDS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+GIVEN = (*WARP_FIELDS, "ir_override")
 
 
 class Config:
@@ -38,9 +39,12 @@ class Config:
 
     def all_kwargs(self) -> dict[str, Any]:
         """Everything that a launch is given."""
-        options = {name: getattr(self, name) for name in WARP_FIELDS}
-        options["ir_override"] = self.ir_override
-        return {**self.kwargs, **{k: v for k, v in options.items() if v is not None}}
+        out = dict(self.kwargs)
+        for name in GIVEN:
+            value = getattr(self, name)
+            if value is not None:
+                out[name] = value
+        return out
 
     @property
     def identity(self) -> tuple:

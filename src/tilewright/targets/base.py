@@ -127,8 +127,9 @@ class Target(Protocol):
     def room(self) -> int:
         """How many bytes of storage may be taken."""
 
-    def clock(self) -> Callable[[Callable[[], Any]], int] | None:
-        """What gives the nanoseconds of the launches in a call; None: this computer's clock."""
+    def clock(self, cold: bool = False) -> Callable[[Callable[[], Any]], int] | None:
+        """What gives the nanoseconds of the launches in a call, with `cold` caches of the device;
+        None: this computer's clock."""
 
 
 def cpu() -> Target:

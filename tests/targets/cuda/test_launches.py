@@ -17,7 +17,9 @@ import tilewright.language as tl
 from tilewright.errors import LaunchError, OutOfBoundsError
 from tilewright.runtime import compile
 from tilewright.runtime.kernel import JITFunction, unobserved
+from tilewright.targets import base
 from tilewright.targets.cuda import driver
+from tilewright.targets.cuda.target import CUDA
 from tilewright.targets.fastcall import shortcut as fastcall
 
 torch = pytest.importorskip("torch")
@@ -329,3 +331,24 @@ def test_forked_processes_are_told(gpu):
     _, status = os.waitpid(child, 0)
     assert status == 0
     kernel[(4,)](out, 2.0)
+
+
+def test_tuning_tells_apart_what_only_gpus_do(gpu, monkeypatch):
+    def spent(run) -> int:
+        run()
+        return 1000
+
+    monkeypatch.setattr(CUDA.__class__, "clock", lambda self, cold=False: spent)
+    monkeypatch.setattr(CUDA.__class__, "storage", lambda _, size: base.find("cpu").storage(size))
+    configs = [tw.Config({}, num_warps=warps) for warps in (1, 2, 4)]
+    kernel = tw.autotune(configs, key=["value"])(tw.jit(fill))
+    here, there = torch.zeros(4), gpu.tensor(torch.zeros(4))
+    kernel[(4,)](here, 2.0)
+    assert len(kernel.configs_timings) == 1
+    for _ in range(3):
+        kernel[(4,)](there, 2.0)
+    assert len(kernel.configs_timings) == 3
+    assert [key[-1] for key in kernel.cache] == ["torch.float32", "cuda:0"]
+    gpu.library.launches.clear()
+    kernel[(4,)](there, 2.0)
+    assert len(gpu.library.launches) == 1

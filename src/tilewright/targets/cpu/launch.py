@@ -119,7 +119,7 @@ class CpuTarget:
     def room(self) -> int:
         return MOST_STORAGE
 
-    def clock(self) -> None:
+    def clock(self, cold: bool = False) -> None:
         """Launches are over when they return."""
 
     def host(self) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from tilewright.errors import InternalError, LaunchError
+from tilewright.errors import InternalError, LaunchError, OutOfResources
 
 LIBRARIES = ("libcuda.so.1", "libcuda.so", "nvcuda.dll")
 LOG_BYTES = 1 << 14
@@ -99,6 +99,7 @@ SIGNATURES: dict[str, tuple] = {
     "cuMemcpyDtoD_v2": (ctypes.c_uint64, ctypes.c_uint64, ctypes.c_size_t),
     "cuMemGetInfo_v2": (ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_size_t)),
     "cuMemsetD8_v2": (ctypes.c_uint64, ctypes.c_ubyte, ctypes.c_size_t),
+    "cuMemsetD8Async": (ctypes.c_uint64, ctypes.c_ubyte, ctypes.c_size_t, Handle),
     "cuStreamCreate": (ctypes.POINTER(Handle), ctypes.c_uint),
     "cuStreamDestroy_v2": (Handle,),
     "cuStreamSynchronize": (Handle,),
@@ -283,10 +284,8 @@ class Driver:
         if shared > STATIC_SHARED:
             limit = self.device(self.current()).shared_limit
             if shared > limit:
-                raise LaunchError(
-                    f"{name}: a program takes {shared} bytes of shared memory, the device has "
-                    f"{limit}; take smaller blocks or fewer stages"
-                )
+                self.call("cuModuleUnload", module)
+                raise OutOfResources(shared, limit, "shared memory")
             self.call("cuFuncSetAttribute", function, MAX_SHARED_ATTRIBUTE, shared)
         facts = {
             fact: self.number("cuFuncGetAttribute", attribute, function)

@@ -19,6 +19,7 @@ from tilewright.errors import (
     LaunchError,
     Loc,
     OutOfBoundsError,
+    OutOfResources,
     TilewrightError,
     excerpt,
     out_of_bounds_message,
@@ -197,10 +198,7 @@ class CudaBinary:
         function = found.load(self.image, self.metadata["entry"], self.shared)
         if function.max_threads < self.threads:
             found.unload(function)
-            raise LaunchError(
-                f"{self.name}: {self.threads // WARP} warps need more registers than the device "
-                f"has; take fewer warps, or maxnreg={65536 // self.threads}"
-            )
+            raise OutOfResources(self.threads, function.max_threads, "threads, by their registers")
         self.functions[device] = function
         self.handles[device] = function.handle
 
@@ -280,8 +278,9 @@ class CudaBinary:
         element, elements = (address - start) // size, max(0, high - start) // size
         if 0 <= element < elements:  # only the end of a vector lies outside
             element = elements
+        outside = -element if element < 0 else element - elements + 1
         return out_of_bounds_message(
-            self.name, site["kind"], name, loc, program, element, elements, 1
+            self.name, site["kind"], name, loc, program, element, elements, outside
         )
 
     # --- what reports ask

@@ -136,8 +136,8 @@ class CudaTarget:
     def room(self) -> int:
         return storage.room()
 
-    def clock(self) -> Callable[[Callable[[], Any]], int] | None:
-        return storage.spent
+    def clock(self, cold: bool = False) -> Callable[[Callable[[], Any]], int] | None:
+        return storage.cold_clock() if cold else storage.spent
 
 
 def arch_of(text: str) -> Arch:
