@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tilewright.codegen import llvm
@@ -130,14 +131,14 @@ class CudaTarget:
 
         return fastcall.shortcut(spec, CudaBinary.stopped, object_bytes)
 
-    def storage(self, size: int) -> Storage:
-        return storage.DeviceStorage(size)
+    def storage(self, size: int, place: int = -1) -> Storage:
+        return storage.DeviceStorage(size, place)
 
-    def room(self) -> int:
-        return storage.room()
+    def room(self, place: int = -1) -> int:
+        return storage.room(place)
 
-    def clock(self) -> Callable[[Callable[[], Any]], int] | None:
-        return storage.spent
+    def clock(self, place: int = -1) -> Callable[[Callable[[], Any]], int] | None:
+        return partial(storage.spent, place)
 
 
 def arch_of(text: str) -> Arch:
