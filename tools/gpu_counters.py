@@ -42,9 +42,8 @@ ENTRY = "tw_entry"
 ALLOWED = 0.05
 LSU = "l1tex__t_{what}_pipe_lsu_mem_global_op_{op}.sum"
 BANKS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{op}.sum"
-TURNS = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
-COPIES = ("ldgsts", "ldgsts_cache_access", "ldgsts_cache_bypass")  # to shared memory, as loads
-KINDS = {"load": ("ld", *COPIES), "store": ("st",), "atomic": ("red", "atom")}
+# Loads are also copies to shared memory.
+KINDS = {"load": ("ld", "ldgsts_cache_access"), "store": ("st",), "atomic": ("red", "atom")}
 METRICS = [
     *(
         LSU.format(what=what, op=op)
@@ -53,7 +52,6 @@ METRICS = [
         for op in ops
     ),
     *(BANKS.format(op=op) for op in ("ld", "st")),
-    TURNS,
     "dram__bytes_read.sum",
     "dram__bytes_write.sum",
     "launch__registers_per_thread",
@@ -264,7 +262,6 @@ class Figures:
     requests: dict[str, float] = field(default_factory=dict)  # by kind of access
     sectors: dict[str, float] = field(default_factory=dict)
     conflicts: float = 0
-    turns: float = 0  # of shared memory
     read: float = 0  # bytes of device memory
     written: float = 0
     registers: float = 0
@@ -280,7 +277,6 @@ def of_run(run: KernelRun) -> Figures:
         out.requests[kind] = sum(c[0] for c in found)
         out.sectors[kind] = sum(c[1] for c in found)
     out.conflicts = sum(s.conflicts for s in code.shared_accesses)
-    out.turns = sum(s.counted[1] for s in code.shared_accesses)
     out.read, out.written = code.memory_read, code.memory_written
     out.registers, out.shared = code.registers, code.shared
     out.occupancy = 100 * code.occupancy
@@ -294,7 +290,6 @@ def of_ncu(row: dict[str, float]) -> Figures:
         for what, found in (("requests", out.requests), ("sectors", out.sectors)):
             found[kind] = sum(row.get(LSU.format(what=what, op=op), 0) for op in ops)
     out.conflicts = sum(row[BANKS.format(op=op)] for op in ("ld", "st"))
-    out.turns = row[TURNS]
     out.read, out.written = row["dram__bytes_read.sum"], row["dram__bytes_write.sum"]
     out.registers = row["launch__registers_per_thread"]
     out.shared = row["launch__shared_mem_per_block_dynamic"]
@@ -410,7 +405,6 @@ COLUMNS = (
     ("store requests", lambda f: f.requests["store"]),
     ("DRAM read MB", lambda f: f.read / 1e6),
     ("DRAM write MB", lambda f: f.written / 1e6),
-    ("shared turns", lambda f: f.turns),
     ("bank conflicts", lambda f: f.conflicts),
     ("registers", lambda f: f.registers),
     ("occupancy %", lambda f: f.occupancy),
