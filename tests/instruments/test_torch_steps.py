@@ -1,9 +1,12 @@
 """Eager PyTorch operators in the ledger: exact counts by operator."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from tilewright.instruments.ledger import Ledger
+from tilewright.instruments.torch_steps import Watch
 
 torch = pytest.importorskip("torch")
 M, N = 4096, 1024
