@@ -1,6 +1,7 @@
 """Compare what `explain` says of kernels on a GPU with what Nsight Compute measures of them.
 
     PYTHONPATH=src python tools/gpu_counters.py [names] [--json FILE] [--small]
+    PYTHONPATH=src python tools/gpu_counters.py --cases
 
 Needs torch, ncu and a GPU whose counters may be read. Each kernel is explained in this process,
 then launched once more in another one under ncu. A table compares the two; the exit status is 1
@@ -20,6 +21,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 ROOT = Path(__file__).parents[1]
@@ -31,13 +33,17 @@ from tilewright.instruments.explain import explaining  # noqa: E402
 from tilewright.instruments.ledger import Ledger  # noqa: E402
 from tilewright.instruments.report import text  # noqa: E402
 from tilewright.instruments.traffic import KernelRun  # noqa: E402
+from tilewright.runtime.compile import make_ir  # noqa: E402
+from tilewright.runtime.settings import current  # noqa: E402
+from tilewright.targets.counting import ELEMENTS, MASKED, SITE_WORDS  # noqa: E402
+from tilewright.targets.cuda.target import CUDA  # noqa: E402
 
 ENTRY = "tw_entry"
 ALLOWED = 0.05
 LSU = "l1tex__t_{what}_pipe_lsu_mem_global_op_{op}.sum"
 BANKS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{op}.sum"
-TURNS = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
-KINDS = {"load": ("ld",), "store": ("st",), "atomic": ("red", "atom")}
+# Loads are also copies to shared memory.
+KINDS = {"load": ("ld", "ldgsts_cache_access"), "store": ("st",), "atomic": ("red", "atom")}
 METRICS = [
     *(
         LSU.format(what=what, op=op)
@@ -46,7 +52,6 @@ METRICS = [
         for op in ops
     ),
     *(BANKS.format(op=op) for op in ("ld", "st")),
-    TURNS,
     "dram__bytes_read.sum",
     "dram__bytes_write.sum",
     "launch__registers_per_thread",
@@ -257,7 +262,6 @@ class Figures:
     requests: dict[str, float] = field(default_factory=dict)  # by kind of access
     sectors: dict[str, float] = field(default_factory=dict)
     conflicts: float = 0
-    turns: float = 0  # of shared memory
     read: float = 0  # bytes of device memory
     written: float = 0
     registers: float = 0
@@ -273,7 +277,6 @@ def of_run(run: KernelRun) -> Figures:
         out.requests[kind] = sum(c[0] for c in found)
         out.sectors[kind] = sum(c[1] for c in found)
     out.conflicts = sum(s.conflicts for s in code.shared_accesses)
-    out.turns = sum(s.counted[1] for s in code.shared_accesses)
     out.read, out.written = code.memory_read, code.memory_written
     out.registers, out.shared = code.registers, code.shared
     out.occupancy = 100 * code.occupancy
@@ -284,10 +287,9 @@ def of_ncu(row: dict[str, float]) -> Figures:
     """By the counters of the GPU."""
     out = Figures()
     for kind, ops in KINDS.items():
-        out.requests[kind] = sum(row[LSU.format(what="requests", op=op)] for op in ops)
-        out.sectors[kind] = sum(row[LSU.format(what="sectors", op=op)] for op in ops)
+        for what, found in (("requests", out.requests), ("sectors", out.sectors)):
+            found[kind] = sum(row.get(LSU.format(what=what, op=op), 0) for op in ops)
     out.conflicts = sum(row[BANKS.format(op=op)] for op in ("ld", "st"))
-    out.turns = row[TURNS]
     out.read, out.written = row["dram__bytes_read.sum"], row["dram__bytes_write.sum"]
     out.registers = row["launch__registers_per_thread"]
     out.shared = row["launch__shared_mem_per_block_dynamic"]
@@ -305,11 +307,20 @@ def explained(launch: Callable[[], Any], show: bool) -> KernelRun:
     return run
 
 
+def known_metrics() -> list[str]:
+    """Those of the metrics that this version of ncu has for this GPU."""
+    listing = subprocess.run(["ncu", "--query-metrics"], capture_output=True, text=True, check=True)
+    names = {line.split(" ")[0] for line in listing.stdout.splitlines()}
+    bases = {m: m.removesuffix(".sum").removesuffix("_pct").partition(".")[0] for m in METRICS}
+    sure = ("launch__", "sm__maximum")
+    return [m for m in METRICS if m.startswith(sure) or bases[m] in names]
+
+
 def profiled(names: list[str], small: bool) -> list[dict[str, float]]:
     """The metrics of one launch of each kernel."""
     command = [
         "ncu", "--csv", "--print-units", "base", "--clock-control", "none", "-k", ENTRY,
-        "--metrics", ",".join(METRICS), sys.executable, __file__, "--launch-only", *names,
+        "--metrics", ",".join(known_metrics()), sys.executable, __file__, "--launch-only", *names,
     ]  # fmt: skip
     done = subprocess.run(
         command + ["--small"] * small, capture_output=True, text=True, check=False
@@ -324,6 +335,66 @@ def profiled(names: list[str], small: bool) -> list[dict[str, float]]:
     return [rows[k] for k in sorted(rows)]
 
 
+# --- counts of elements, against the eager runner's
+
+
+def check_cases() -> bool:
+    """Whether the counters of the kernels of the tests agree with what the eager runner touches."""
+    sys.path[:0] = [str(ROOT / "tests/targets"), str(ROOT / "tests/targets/cuda")]
+    import cases
+
+    chosen = [c for c in cases.all_cases() if "print" not in c.name]
+    wrong = []
+    for case in chosen:
+        try:
+            found = difference(case)
+        except Exception as error:
+            found = f"{type(error).__name__}: {str(error)[:300]}"
+        if found:
+            wrong.append(f"{case.name}: {found}")
+    print(f"counts of elements: {len(chosen) - len(wrong)} of {len(chosen)} cases are exact")
+    for line in wrong[:20]:
+        print("  FAIL", line)
+    return not wrong
+
+
+def difference(case: Any) -> str:
+    """What is wrong with the counters of one case; nothing is the empty string."""
+    from eager_counts import EagerCounts
+    from native import run_eager
+
+    jit = case.kernel
+    arguments, options = jit.parameters.bind(case.fresh(), case.constants)
+    kernel, _ = make_ir(jit.prepare(arguments, options, current().on("cpu")).on(CUDA).request(), {})
+    values = [arguments[p.name] for p in kernel.params]
+    wanted = EagerCounts(kernel)
+    fresh = [v.copy() if isinstance(v, np.ndarray) else v for v in values]
+    run_eager(kernel, case.grid, fresh, observers=[wanted.see])
+    code = CUDA.lower(kernel, bounds=True, counters=True)
+    binary = CUDA.load(CUDA.assemble(code.text), code.metadata)
+    held, slots = [], []
+    for value in values:
+        if isinstance(value, np.ndarray):
+            held.append(CUDA.storage(value.nbytes))
+            held[-1].write(np.frombuffer(value.tobytes(), np.uint8))
+            slots += [held[-1].address, held[-1].address, held[-1].address + value.nbytes]
+        else:
+            slots.append(value)
+    words = CUDA.storage(8 * (SITE_WORDS * len(binary.metadata["sites"]) + 1))
+    binary.launch((*case.grid, 1, 1)[:3], slots, counters=words.address)
+    numbers = words.read().view(np.int64)
+    for number, site in enumerate(binary.metadata["sites"]):
+        if site["kind"] in ("load", "store", "atomic"):
+            elements, masked = numbers[SITE_WORDS * number :][[ELEMENTS, MASKED]]
+            line = site["line"]
+            if (elements, masked) != (wanted.elements[line], wanted.masked[line]):
+                return (
+                    f"site {line}: {elements} elements and {masked} masked off, not "
+                    f"{wanted.elements[line]} and {wanted.masked[line]}"
+                )
+    return ""
+
+
 # --- the table
 
 COLUMNS = (
@@ -334,7 +405,6 @@ COLUMNS = (
     ("store requests", lambda f: f.requests["store"]),
     ("DRAM read MB", lambda f: f.read / 1e6),
     ("DRAM write MB", lambda f: f.written / 1e6),
-    ("shared turns", lambda f: f.turns),
     ("bank conflicts", lambda f: f.conflicts),
     ("registers", lambda f: f.registers),
     ("occupancy %", lambda f: f.occupancy),
@@ -369,8 +439,11 @@ def main() -> int:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--show", action="store_true", help="Print the reports as well.")
+    parser.add_argument("--cases", action="store_true", help="Count the tests' kernels only.")
     parser.add_argument("--launch-only", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
+    if chosen.cases:
+        return 0 if check_cases() else 1
     made = launches(chosen.small)
     names = chosen.names or list(made)
     if chosen.launch_only:

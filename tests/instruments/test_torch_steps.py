@@ -1,9 +1,12 @@
 """Eager PyTorch operators in the ledger: exact counts by operator."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from tilewright.instruments.ledger import Ledger
+from tilewright.instruments.torch_steps import Watch
 
 torch = pytest.importorskip("torch")
 M, N = 4096, 1024
@@ -132,3 +135,45 @@ def test_making_inputs_stands_apart():
 def test_numpy_and_torch_in_one_ledger():
     from_numpy = torch.from_numpy(np.ones(4, np.float32))
     assert counted(lambda: from_numpy + 1) == [("add", 4, 4)]
+
+
+class Ticks:
+    """What torch.cuda gives for a GPU whose clock moves by 2 ms with each event."""
+
+    now = 0
+
+    class Event:
+        def __init__(self, enable_timing):
+            self.at = None
+
+        def record(self):
+            Ticks.now += 2
+            self.at = Ticks.now
+
+        def synchronize(self):
+            assert self.at is not None
+
+        def elapsed_time(self, end):
+            return end.at - self.at
+
+    @staticmethod
+    def is_initialized():
+        return True
+
+    @staticmethod
+    def is_current_stream_capturing():
+        return False
+
+
+def test_work_on_a_gpu_is_timed_by_its_clock_but_for_the_first_call():
+    module, operator = SimpleNamespace(cuda=Ticks), object()
+
+    def seconds(devices):
+        watch = Watch(module, operator)
+        watch.stop()
+        return watch.seconds(devices)
+
+    assert seconds({"cuda"}) is None
+    assert seconds({"cuda"}) == 2e-3
+    assert seconds({"cpu", "cuda"}) is None
+    assert 0 < seconds({"cpu"}) < 1

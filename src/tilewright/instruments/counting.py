@@ -27,8 +27,9 @@ ACCESSES = frozenset({"load", "store", "atomic"})  # kinds of sites that touch m
 class Counting:
     """The counters of one launch, in memory of the target."""
 
-    def __init__(self, call: Call, compilation: Compilation):
+    def __init__(self, call: Call, compilation: Compilation, place: int):
         self.call = call
+        self.place = place  # where the launch will be
         self.compilation = compilation
         self.records: list[dict[str, Any]] = compilation.sites
         self.extents = [(0, 0)] * len(compilation.metadata["params"])
@@ -37,7 +38,7 @@ class Counting:
         words = np.zeros(SITE_WORDS * len(self.records) + 1, np.int64)
         words[FIRST:-1:SITE_WORDS] = NOWHERE
         self.make_maps(words)
-        self.held = call.target.storage(words.nbytes)
+        self.held = call.target.storage(words.nbytes, place)
         self.held.write(words.view(np.uint8))
         self.address = self.held.address
         self.words = words
@@ -59,10 +60,10 @@ class Counting:
                 continue
             low, high = self.extents[site["param"]]
             sizes[number] = -(-(high - low) // site["bytes"])
-        if sum(sizes.values()) > min(MAP_LIMIT, self.call.target.room()):
+        if sum(sizes.values()) > min(MAP_LIMIT, self.call.target.room(self.place)):
             return
         for number, size in sizes.items():
-            self.storage[number] = self.call.target.storage(size)
+            self.storage[number] = self.call.target.storage(size, self.place)
             words[SITE_WORDS * number + MAP] = self.storage[number].address
 
     def read(self) -> None:

@@ -117,7 +117,7 @@ def examine(call: Call, entry: Entry, grid: Grid, arch: str | None = None) -> Ke
     compilation = entry.handle.compilation
     timing = timed(call, entry, grid)
     counted = call.compile(counters=True)
-    counters = Counting(call, counted)
+    counters = Counting(call, counted, entry.place)
     counted.binary.launch(grid, call.slots, entry.place, counters.address)
     counters.read()
     gpu = gpu_code.measured(entry.handle, counters, grid)
@@ -176,7 +176,7 @@ def timed(call: Call, entry: Entry, grid: Grid) -> RunTime:
         min_repeats=3,
         max_repeats=MAX_REPEATS,
         before=restore if changing else None,
-        clock=call.target.clock(),
+        clock=call.target.clock(entry.place),
     )
     restore()
     return RunTime(timing.median, timing.count * timing.batch)

@@ -8,7 +8,7 @@ from importlib import import_module
 from math import prod
 from time import perf_counter
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .traffic import Operand, dtype_name, unique_elements
 
@@ -36,9 +36,15 @@ GATHER = {"embedding", "gather", "index", "index_select", "take", "take_along_di
 
 
 class Watch:
-    """The time of one call, by this computer's clock and by that of a GPU that torch uses."""
+    """The time of one call, by this computer's clock and by that of a GPU that torch uses.
 
-    def __init__(self, torch: ModuleType):
+    On a GPU the first call of an operator is not timed: it loads the operator's code.
+    """
+
+    known: ClassVar[set[Any]] = set()  # operators that have run on a GPU
+
+    def __init__(self, torch: ModuleType, func: Any):
+        self.func = func
         self.events: list[Any] = []
         if torch.cuda.is_initialized() and not torch.cuda.is_current_stream_capturing():
             self.events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
@@ -57,6 +63,9 @@ class Watch:
             return self.host
         if devices != {"cuda"} or not self.events:
             return None
+        if self.func not in self.known:
+            self.known.add(self.func)
+            return None
         start, end = self.events
         end.synchronize()
         return start.elapsed_time(end) / 1e3
@@ -73,7 +82,7 @@ def torch_recorder(ledger: Ledger) -> Any:
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None):
             kwargs = kwargs or {}
-            watch = Watch(torch)
+            watch = Watch(torch, func)
             result = func(*args, **kwargs)
             watch.stop()
             if ledger.is_paused or func.is_view or func._opname in FREE:

@@ -138,7 +138,8 @@ def describe(value: Any, name: str = "") -> Argument:
 def snapshot(value: Any, name: str = "") -> Storage:
     """A copy of an array's whole storage, on the same machine."""
     where, low, size, _ = _extent(value, name)
-    saved = for_device(where).storage(size)
+    target = for_device(where)
+    saved = target.storage(size, target.place(where, 0))
     saved.take(low)
     return saved
 

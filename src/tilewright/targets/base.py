@@ -121,13 +121,15 @@ class Target(Protocol):
 
     # --- what instruments ask
 
-    def storage(self, size: int) -> Storage:
-        """So many bytes where kernels can reach them."""
+    def storage(self, size: int, place: int = -1) -> Storage:
+        """So many bytes where kernels at a place can reach them."""
 
-    def room(self) -> int:
-        """How many bytes of storage may be taken."""
+    def room(self, place: int = -1) -> int:
+        """How many bytes of storage may be taken there."""
 
-    def clock(self, cold: bool = False) -> Callable[[Callable[[], Any]], int] | None:
+    def clock(
+        self, place: int = -1, cold: bool = False
+    ) -> Callable[[Callable[[], Any]], int] | None:
         """What gives the nanoseconds of the launches in a call, with `cold` caches of the device;
         None: this computer's clock."""
 

@@ -497,13 +497,13 @@ class SimulatedTarget(CudaTarget):
     def load(self, object_bytes: bytes, metadata: dict[str, Any]) -> SimulatedBinary:
         return SimulatedBinary(object_bytes, metadata)
 
-    def storage(self, size: int) -> HostStorage:
+    def storage(self, size: int, place: int = -1) -> HostStorage:
         return HostStorage(size)
 
-    def room(self) -> int:
+    def room(self, place: int = -1) -> int:
         return 1 << 30
 
-    def clock(self) -> None:
+    def clock(self, place: int = -1) -> None:
         """Launches are over when they return."""
 
 

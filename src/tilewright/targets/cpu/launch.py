@@ -113,13 +113,13 @@ class CpuTarget:
 
         return fastcall.shortcut(spec, CpuBinary.stopped, ending, object_bytes)
 
-    def storage(self, size: int) -> HostStorage:
+    def storage(self, size: int, place: int = -1) -> HostStorage:
         return HostStorage(size)
 
-    def room(self) -> int:
+    def room(self, place: int = -1) -> int:
         return MOST_STORAGE
 
-    def clock(self, cold: bool = False) -> None:
+    def clock(self, place: int = -1, cold: bool = False) -> None:
         """Launches are over when they return."""
 
     def host(self) -> str:

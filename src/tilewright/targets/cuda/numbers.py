@@ -29,6 +29,8 @@ Flags = tuple[list[Lane], list[Lane]]  # of each register: whether it is NaN, wh
 def watch(x: Lowering, inst: Inst) -> None:
     """Count what an instruction that has just been written reads, makes or writes."""
     access = inst.op.access
+    if not all(v in x.tiles for v in (*inst.operands, *inst.results)):
+        return  # what goes from memory to products is never in registers
     if access is not None:
         watch_access(x, inst)
     elif not any(r.type.dtype.is_float for r in inst.results):

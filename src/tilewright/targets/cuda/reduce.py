@@ -136,13 +136,16 @@ class Reduction:
         e = self.e
         warps = self.bits(self.layout.warp)
         count = 1 << len(warps)
+        # The parts of an element side by side, so that they load at once; but where lanes hold
+        # different elements, these side by side, or lanes would meet in one bank.
+        apart = any(result.lane)
+        shift, step = (0, 1 << result.bits) if apart else (len(warps), 1)
         columns = [0] * len(self.layout.warp)
         for k, bit in enumerate(warps):
-            columns[bit] = 1 << k
-        # Element by element, the parts of the warps side by side.
-        lanes = [c << len(warps) for c in result.lane]
-        others = [w | c << len(warps) for w, c in zip(columns, result.warp, strict=True)]
-        constants = [c << len(warps) for c in result.split()[0]]
+            columns[bit] = step << k
+        lanes = [c << shift for c in result.lane]
+        others = [w | c << shift for w, c in zip(columns, result.warp, strict=True)]
+        constants = [c << shift for c in result.split()[0]]
         words = [[e.to_word(v) for v in g] for g in groups]
         bases = []
         idle = self.copies(result, warps)
@@ -150,7 +153,8 @@ class Reduction:
         store = e.of_thread((*lanes, *others))
         for k in range(len(groups[0])):
             bases.append(e.memory.take((count << result.bits) * words[0][k].dtype.bytes))
-        self.note(lanes, [w.dtype.bytes for w in words[0]], len(groups), count, idle)
+        at_once = 1 if apart else count
+        self.note(lanes, [w.dtype.bytes for w in words[0]], len(groups), count, at_once, idle)
         with e.w.when(active.text) if active is not None else contextlib.nullcontext():
             for base, k in zip(bases, range(len(groups[0])), strict=True):
                 size = words[0][k].dtype.bytes
@@ -158,27 +162,32 @@ class Reduction:
                 for g, constant in zip(words, constants, strict=True):
                     e.store_shared(e.plus(own, constant * size), [g[k]])
         e.barrier()
-        load = e.of_thread((*lanes, *[c << len(warps) for c in result.warp]))
+        load = e.of_thread((*lanes, *[c << shift for c in result.warp]))
         parts: list[list[list[Lane]]] = []
         for base, k in zip(bases, range(len(groups[0])), strict=True):
             word = words[0][k].dtype
             own = e.b.add(base, e.b.mul(load, e.const(word.bytes)))
             parts.append(
-                [self.load_parts(own, constant * word.bytes, word, count) for constant in constants]
+                [self.load_parts(own, c * word.bytes, word, count, step) for c in constants]
             )
         e.memory.give_back(len(bases))
         return [self.combined(r, parts, groups[0]) for r in range(len(groups))]
 
     def note(
-        self, lanes: Sequence[int], sizes: Sequence[int], elements: int, count: int, idle: int
+        self,
+        lanes: Sequence[int],
+        sizes: Sequence[int],
+        elements: int,
+        count: int,
+        at_once: int,
+        idle: int,
     ) -> None:
         """Say what is stored and loaded of each value, of so many bytes, in `over_warps`."""
         for size in sizes:
             columns = [c * size for c in lanes]
             self.e.note_shared("store", columns, size, elements, idle)
-            at_once = min(count, max(1, 16 // size))
-            loads = elements * -(-count // at_once)
-            self.e.note_shared("load", columns, at_once * size, loads)
+            wide = min(at_once, max(1, 16 // size))
+            self.e.note_shared("load", columns, wide * size, elements * -(-count // wide))
 
     def combined(self, r: int, parts: list[list[list[Lane]]], like: Group) -> Group:
         """The parts of all warps of one element as one group."""
@@ -198,11 +207,11 @@ class Reduction:
         warp = sum(1 << k for k, c in enumerate(result.warp) if not c and k not in warps)
         return lane | warp << LANE_BITS
 
-    def load_parts(self, own: Lane, offset: int, word, count: int) -> list[Lane]:
-        """All warps' parts of one element, in accesses of at most 16 bytes."""
-        e, step = self.e, max(1, 16 // word.bytes)
+    def load_parts(self, own: Lane, offset: int, word, count: int, step: int) -> list[Lane]:
+        """All warps' parts of one element, `step` apart; side by side 16 bytes at most at once."""
+        e, wide = self.e, max(1, 16 // word.bytes) if step == 1 else 1
         out = []
-        for k in range(0, count, step):
-            n = min(step, count - k)
-            out += e.load_shared(e.plus(own, offset + k * word.bytes), word, n)
+        for k in range(0, count, wide):
+            n = min(wide, count - k)
+            out += e.load_shared(e.plus(own, offset + k * step * word.bytes), word, n)
         return out

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tilewright.codegen import llvm
@@ -130,14 +131,16 @@ class CudaTarget:
 
         return fastcall.shortcut(spec, CudaBinary.stopped, object_bytes)
 
-    def storage(self, size: int) -> Storage:
-        return storage.DeviceStorage(size)
+    def storage(self, size: int, place: int = -1) -> Storage:
+        return storage.DeviceStorage(size, place)
 
-    def room(self) -> int:
-        return storage.room()
+    def room(self, place: int = -1) -> int:
+        return storage.room(place)
 
-    def clock(self, cold: bool = False) -> Callable[[Callable[[], Any]], int] | None:
-        return storage.cold_clock() if cold else storage.spent
+    def clock(
+        self, place: int = -1, cold: bool = False
+    ) -> Callable[[Callable[[], Any]], int] | None:
+        return storage.cold_clock(place) if cold else partial(storage.spent, place)
 
 
 def arch_of(text: str) -> Arch:
