@@ -16,16 +16,18 @@ ROUNDING = 1e-3  # of numbers around 1, in the dtypes that have so many digits
 CHOOSES = ("max", "min", "if")
 
 
-def commutes(block: Block) -> bool:
+def commutes(block: Block, with_nan: bool = True) -> bool:
     """Whether a region gives the same for its two groups swapped, but perhaps for rounding."""
-    return commutes_exactly(block) or commutes_but_for_rounding(block)
+    return commutes_exactly(block, with_nan) or commutes_but_for_rounding(block)
 
 
-def commutes_exactly(block: Block) -> bool:
-    """Whether it does so to the bit, on many samples."""
+def commutes_exactly(block: Block, with_nan: bool = True) -> bool:
+    """Whether it does so to the bit, on many samples; among them NaN if they are to be."""
     rng = np.random.default_rng(0)
     half = block.params[: len(block.params) // 2]
     columns = [samples(p.type.dtype) for p in half]
+    if not with_nan:
+        columns = [c[c == c] for c in columns]
     groups = [[c[rng.integers(0, len(c), COUNT)] for c in columns] for _ in range(2)]
     results = swapped(block, *groups)
     return results is not None and all(p.tobytes() == q.tobytes() for p, q in zip(*results))

@@ -11,7 +11,7 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Block, Inst, Value
 from tilewright.ir.op import OPS
 from tilewright.ir.types import DType
-from tilewright.passes.commutes import commutes, commutes_but_for_rounding
+from tilewright.passes.commutes import commutes
 
 if TYPE_CHECKING:
     from tilewright.targets.cuda.lower import Lowering
@@ -42,11 +42,10 @@ class Combiner:
 
     @property
     def commutes(self) -> bool:
-        """Whether the order of operands makes no difference."""
+        """Whether the order of operands makes no difference, save for which NaN is chosen."""
         if self.name:
             return self.name not in ("sub", "div")
-        block = self.inst.blocks[0]
-        return commutes(block) or commutes_but_for_rounding(block)
+        return commutes(self.inst.blocks[0], with_nan=False)
 
 
 def run(x: Lowering, block: Block, known: dict[Value, Lane]) -> list[Lane]:

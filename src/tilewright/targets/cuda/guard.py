@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
-from tilewright.ir.inst import Block, Inst, Value
-from tilewright.ops import program, shape
+from tilewright.ir.inst import Block, Inst
+from tilewright.ops import control
+from tilewright.targets.cuda.early import Early
 from tilewright.targets.cuda.memory import Place, Vector
 from tilewright.targets.cuda.reach import Reach
 
@@ -37,7 +38,7 @@ class Guard:
         self.reach = Reach(x) if bounds else None
         self.proven: set[Inst] = set()
         self.is_careful = False
-        self.ends: dict[int, Lane] = {}
+        self.ends: dict[int, tuple[Lane, Lane]] = {}
         self.rooms: dict[tuple[int, int], tuple[Lane, Lane]] = {}
 
     def guarded(
@@ -74,24 +75,27 @@ class Guard:
         """Whether all of a checked access is inside, in scalar code; None: nobody can tell."""
         if self.is_careful:
             return None
-        return self.reach.inside(inst, self.room_after(self.x.memory.param(inst)))
+        return self.reach.inside(inst, *self.ends_of(self.x.memory.param(inst)))
 
     def prove(self, block: Block) -> Lane | None:
-        """Whether the accesses of the kernel's outermost block are inside, told at its start.
+        """Whether accesses, save those under conditions, are inside, told at the kernel's start.
 
         They are `proven` from then on; None if nothing can be told of any of them.
         """
         if not self.bounds:
             return None
-        reach, fine = Reach(self.x, Early(self.x)), None
-        for inst in block.insts:
-            if inst.op.access is None:
-                continue
+        b, steps, fine = self.e.b, set(), None
+        early = Early(self.x, steps)
+        early.reach = reach = Reach(self.x, early)
+        self.proven.clear()
+        for inst in unconditional(block):
             param = self.x.memory.param(inst)
-            found = None if param is None else reach.inside(inst, self.room_after(param))
+            found = None if param is None else reach.inside(inst, *self.ends_of(param))
             if found is not None:
                 self.proven.add(inst)
                 fine = self.e.both(fine, found)
+        for step in steps if fine is not None else ():
+            fine = self.e.both(fine, b.gt(step, b.const(0, step.dtype)))
         return fine
 
     def be_careful(self) -> None:
@@ -163,14 +167,13 @@ class Guard:
 
     # --- tests
 
-    def room_after(self, param: int) -> Lane:
-        """How many bytes of memory there are from the argument's address on."""
+    def ends_of(self, param: int) -> tuple[Lane, Lane]:
+        """The argument's address, and that of the end of its memory."""
         if param not in self.ends:
             b = self.e.b
             with self.e.w.once():
-                own = b.bitcast(self.x.tiles[self.x.kernel.body.params[param]].lane, t.uint64)
-                room = b.sub(Lane(f"%high{param}", t.uint64), own)
-                self.ends[param] = b.bitcast(room, t.int64)
+                own = b.bitcast(self.x.tiles[self.x.kernel.body.params[param]].lane, t.int64)
+                self.ends[param] = own, b.bitcast(Lane(f"%high{param}", t.uint64), t.int64)
         return self.ends[param]
 
     def room(self, param: int, bytes: int) -> tuple[Lane, Lane]:
@@ -229,32 +232,13 @@ class Guard:
         )
 
 
-class Early:
-    """Scalars that follow from the kernel's parameters and the program, computed at its start."""
-
-    def __init__(self, x: Lowering):
-        self.x = x
-        self.lanes: dict[Value, Lane | None] = {}
-
-    def __call__(self, value: Value) -> Lane | None:
-        if value not in self.lanes:
-            self.lanes[value] = self.compute(value)
-        return self.lanes[value]
-
-    def compute(self, value: Value) -> Lane | None:
-        inst, e = value.inst, self.x.e
-        if inst is None:
-            return self.x.scalar(value) if value in self.x.kernel.body.params else None
-        if inst.op is program.program_id:
-            return e.program_id(inst.attrs["axis"])
-        if inst.op is program.num_programs:
-            return e.num_programs(inst.attrs["axis"])
-        if inst.op is shape.constant:
-            return e.b.const(inst.attrs["value"], value.type.dtype)
-        if not inst.op.is_elementwise:
-            return None
-        lanes = [self(x) for x in inst.operands]
-        return None if None in lanes else inst.op.emit(e.b, *lanes, **inst.attrs)
+def unconditional(block: Block) -> Iterator[Inst]:
+    """The accesses that the kernel makes whenever it gets to where its loops begin."""
+    for inst in block.insts:
+        if inst.op.access is not None:
+            yield inst
+        elif inst.op is control.for_:
+            yield from unconditional(inst.blocks[0])
 
 
 class FirstWrong:

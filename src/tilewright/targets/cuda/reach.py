@@ -14,65 +14,19 @@ from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Value
 from tilewright.ir.types import DType
-from tilewright.ops import debug, math, memory, shape
-from tilewright.passes.affine import only_units
+from tilewright.ops import math, memory, shape
 from tilewright.passes.constants import integer
 from tilewright.passes.facts import interval
+from tilewright.targets.cuda import reach_rules
+from tilewright.targets.cuda.reach_rules import PASSING, Dims, dims_before, moved_by, uniform_scalar
+from tilewright.targets.cuda.sums import INT32, INT64, Range, Sum, fixed, scalar
 
 if TYPE_CHECKING:
     from tilewright.targets.cuda.lower import Lowering
 
-INT32 = (-(1 << 31), (1 << 31) - 1)
-INT64 = (-(1 << 63), (1 << 63) - 1)
 INTS = {32: INT32, 64: INT64}
 SWAPPED = {math.lt: math.gt, math.le: math.ge, math.gt: math.lt, math.ge: math.le}
-Dims = tuple[int, ...] | None  # of each dimension that of the access; None: unknown
 Key = tuple[int, tuple[int, ...]]
-
-
-@dataclass(frozen=True)
-class Sum:
-    """A number plus multiples of scalars, and what it is known to be at least and at most."""
-
-    number: int
-    parts: tuple[tuple[Lane, int], ...]
-    least: int
-    most: int
-
-    def plus(self, other: Sum, sign: int = 1) -> Sum:
-        """The sum of both, or their difference."""
-        other = other.times(sign)
-        found = dict(self.parts)
-        for lane, by in other.parts:
-            found[lane] = found.get(lane, 0) + by
-        parts = tuple((lane, by) for lane, by in found.items() if by)
-        least, most = self.least + other.least, self.most + other.most
-        number = self.number + other.number
-        return Sum(number, parts, least, most) if parts else fixed(number)
-
-    def times(self, by: int) -> Sum:
-        ends = sorted((self.least * by, self.most * by))
-        return Sum(self.number * by, tuple((p, c * by) for p, c in self.parts), *ends)
-
-
-def fixed(number: int) -> Sum:
-    return Sum(number, (), number, number)
-
-
-@dataclass(frozen=True)
-class Range:
-    """All numbers of a tile lie between these two."""
-
-    low: Sum
-    high: Sum
-
-    def plus(self, other: Range, sign: int = 1) -> Range:
-        first, last = (other.low, other.high) if sign > 0 else (other.high, other.low)
-        return Range(self.low.plus(first, sign), self.high.plus(last, sign))
-
-    def times(self, by: int) -> Range:
-        ends = self.low.times(by), self.high.times(by)
-        return Range(*(ends if by >= 0 else ends[::-1]))
 
 
 @dataclass(frozen=True)
@@ -85,11 +39,18 @@ class Limit:
 
 
 class Reach:
-    """Asks of the accesses of a kernel."""
+    """Asks of the accesses of a kernel.
 
-    def __init__(self, x: Lowering, scalar: Callable[[Value], Lane | None] | None = None):
+    `find` gives scalars, None where one is not known at the place of the test.
+    """
+
+    def __init__(
+        self,
+        x: Lowering,
+        find: Callable[[Value], Sum | None] | None = None,
+    ):
         self.x = x
-        self.lane = scalar or x.scalar  # of a scalar; None where it is not known yet
+        self.find = find or self.at_hand
         self.b = x.e.b
         self.range_of = interval(x.kernel)
         self.numbers: dict[Value, int] = {}
@@ -98,10 +59,10 @@ class Reach:
         self.between: dict[Lane, tuple[int, int]] = {}  # further conditions
         self.wide: dict[Lane, Lane] = {}  # as i64
 
-    def inside(self, inst: Inst, room: Lane) -> Lane | None:
+    def inside(self, inst: Inst, start: Lane, end: Lane) -> Lane | None:
         """Whether all that an access touches lies in its argument; None where nobody can tell.
 
-        `room` are the bytes from the argument's address to the end of its memory; what lies before
+        `start` is the argument's address, `end` that of the end of its memory; what lies before
         the address is not looked at, and so may be inside all the same. The code is scalar, and
         the same in all threads.
         """
@@ -115,9 +76,10 @@ class Reach:
         found = self.bounds(pointer, dims, limits)
         if found is None:
             return None
-        size = pointer.type.dtype.element_ty.bytes
         self.non_negative(found.low)
-        fine = self.b.le(self.emit(found.high.plus(fixed(size))), room)
+        size = pointer.type.dtype.element_ty.bytes
+        last = self.emit(found.high.plus(fixed(size)).end(True))
+        fine = self.b.le(self.b.add(start, last), end)
         for condition in (*self.conditions, *starmap(self.is_between, self.between.items())):
             fine = self.x.e.both(fine, condition)
         return fine
@@ -154,15 +116,18 @@ class Reach:
 
     def holds(self, x: Sum, least: int, most: int) -> None:
         """Go on only if a sum lies between two numbers, as far as it is not known to."""
-        least = least if x.least < least else x.least
-        most = most if x.most > most else x.most
+        if x.has_counters:
+            self.holds(x.end(False), least, INT64[1])
+            self.holds(x.end(True), INT64[0], most)
+            return
+        least, most = max(least, x.least), min(most, x.most)
         if least == x.least and most == x.most:
             return
         if len(x.parts) == 1 and x.parts[0][1] > 0:
             lane, scale = x.parts[0]
-            least, most = -((x.number - least) // scale), (most - x.number) // scale
-            before = self.between.get(lane, (least, most))
-            self.between[lane] = max(least, before[0]), min(most, before[1])
+            ends = -((x.number - least) // scale), (most - x.number) // scale
+            before = self.between.get(lane, ends)
+            self.between[lane] = max(ends[0], before[0]), min(ends[1], before[1])
             return
         lane = self.emit(x)
         if least > x.least:
@@ -189,15 +154,25 @@ class Reach:
             return fixed(known)
         if not value.type.dtype.is_integer or value.type.dtype is t.int1:
             return None
-        lane = self.lane(value)
-        if lane is None:
-            return None
+        found = self.find(value)
+        if found is not None and found.has_counters:
+            self.exact(Range(found, found), value.type.dtype)
+        return found
+
+    def at_hand(self, value: Value) -> Sum:
+        """A scalar that has been computed."""
+        return self.of_lane(self.x.scalar(value), value)
+
+    def of_lane(self, lane: Lane, value: Value) -> Sum:
+        """The lane of a scalar as a sum."""
         if lane.dtype.bits < 32:
             lane = self.b.cast(lane, t.int32)
-        return Sum(0, ((lane, 1),), *(self.range_of(value) or INT64))
+        return scalar(lane, *(self.range_of(value) or INT64))
 
     def smaller(self, x: Sum, y: Sum, is_upper: bool) -> Sum:
-        """The smaller of two numbers, or else the larger."""
+        """The smaller of two numbers, or else the larger; the second where that takes code."""
+        if x.has_counters or y.has_counters:
+            return y
         first, last = (x, y) if is_upper else (y, x)
         difference = first.plus(last, -1)
         if difference.most <= 0:
@@ -210,7 +185,7 @@ class Reach:
         lane = pick(self.emit(x, dtype), self.emit(y, dtype))
         choose = min if is_upper else max
         ends = choose(x.least, y.least), choose(x.most, y.most)
-        return Sum(0, ((lane, 1),), *ends).plus(apart)
+        return scalar(lane, *ends).plus(apart)
 
     def exact(self, found: Range, dtype: DType) -> Range:
         """The range, going on only if none of its numbers wraps around in a dtype."""
@@ -303,10 +278,12 @@ class Reach:
                 self.exact(whole, limit.of.type.dtype)
             else:
                 found = self.exact(found, value.type.dtype)
-            if limit.is_upper:
-                found = Range(found.low, self.smaller(found.high, limit.number, True))
-            else:
-                found = Range(self.smaller(found.low, limit.number, False), found.high)
+            # What a mask says counts alone, unless it is of a tile of known numbers: a mask that
+            # goes beyond the argument is most often on there, in some program.
+            end, new = (found.high if limit.is_upper else found.low), limit.number
+            if not (limit.is_upper and end.parts):
+                new = self.smaller(end, new, limit.is_upper)
+            found = Range(found.low, new) if limit.is_upper else Range(new, found.high)
         return found
 
     # --- ranges
@@ -327,8 +304,9 @@ class Reach:
             return self.pointer(value, dims, limits)
         if not value.type.shape:
             number = self.scalar(value)
-            return None if number is None else Range(number, number)
-        rule = RULES.get(inst.op) if inst is not None else None
+            if number is not None:
+                return Range(number, number)
+        rule = reach_rules.RULES.get(inst.op) if inst is not None else None
         before = len(self.conditions), dict(self.between)
         found = rule(self, inst, dims, limits) if rule is not None else None
         if found is None:
@@ -360,166 +338,3 @@ class Reach:
             return None
         near = self.exact(near, index.type.dtype)
         return far.plus(near.times(inst.attrs["bytes"]))
-
-
-def arange(r: Reach, inst: Inst, dims: Dims, limits: dict) -> Range:
-    return Range(fixed(inst.attrs["start"]), fixed(inst.attrs["end"] - 1))
-
-
-def constant(r: Reach, inst: Inst, dims: Dims, limits: dict) -> Range:
-    number = fixed(int(inst.attrs["value"]))
-    return Range(number, number)
-
-
-def splat(r: Reach, inst: Inst, dims: Dims, limits: dict) -> Range | None:
-    return r.bounds(inst.operands[0], (), {})
-
-
-def passed(r: Reach, inst: Inst, dims: Dims, limits: dict) -> Range | None:
-    return r.bounds(inst.operands[0], dims_before(inst, dims), limits)
-
-
-def added(r: Reach, inst: Inst, dims: Dims, limits: dict) -> Range | None:
-    x, y = (r.bounds(v, dims, limits) for v in inst.operands)
-    if x is None or y is None:
-        return None
-    return x.plus(y, 1 if inst.op is math.add else -1)
-
-
-def multiplied(r: Reach, inst: Inst, dims: Dims, limits: dict) -> Range | None:
-    """By one number, which must not be negative: the code goes on only if it is not."""
-    x, y = inst.operands
-    if uniform_scalar(y) is None:
-        x, y = y, x
-    if uniform_scalar(y) is None:
-        return None
-    found, by = r.bounds(x, dims, limits), r.scalar(uniform_scalar(y))
-    if found is None or by is None:
-        return None
-    if not by.parts:
-        return found.times(by.number)
-    r.non_negative(by)
-    return Range(product(r, found.low, by), product(r, found.high, by))
-
-
-def product(r: Reach, x: Sum, by: Sum) -> Sum:
-    """Of a number and one that is not negative."""
-    if not x.parts:
-        return by.times(x.number)
-    most = max(by.most, 0)
-    ends = sorted((0, x.least * most, x.most * most))
-    least = 0 if x.least >= 0 else ends[0]
-    lane = r.b.mul(r.emit(x), r.emit(by))
-    return Sum(0, ((lane, 1),), least, ends[-1])
-
-
-def shifted(r: Reach, inst: Inst, dims: Dims, limits: dict) -> Range | None:
-    by = integer(inst.operands[1])
-    if by is None or not 0 <= by < 32:
-        return None
-    found = r.bounds(inst.operands[0], dims, limits)
-    return None if found is None else found.times(1 << by)
-
-
-def divided(r: Reach, inst: Inst, dims: Dims, limits: dict) -> Range | None:
-    by = integer(inst.operands[1])
-    found = r.bounds(inst.operands[0], dims, limits) if by and by > 0 else None
-    if found is None:
-        return None
-    found = r.exact(found, inst.operands[0].type.dtype)
-    r.non_negative(found.low)
-
-    def quotient(x: Sum) -> Sum:
-        if not x.parts:
-            return fixed(max(x.number, 0) // by)
-        dtype = r.dtype(x)
-        lane = r.b.idiv(r.emit(x, dtype), r.b.const(by, dtype))
-        return Sum(0, ((lane, 1),), 0, max(x.most, 0) // by)
-
-    return Range(quotient(found.low), quotient(found.high))
-
-
-def remainder(r: Reach, inst: Inst, dims: Dims, limits: dict) -> Range | None:
-    """Of numbers that are not negative, by one that is positive."""
-    x, y = inst.operands
-    by = r.scalar(uniform_scalar(y)) if uniform_scalar(y) is not None else None
-    found = r.bounds(x, dims, limits) if by is not None else None
-    if found is None:
-        return None
-    found = r.exact(found, x.type.dtype)
-    r.non_negative(found.low)
-    r.non_negative(by.plus(fixed(-1)))
-    return Range(fixed(0), r.smaller(found.high, by.plus(fixed(-1)), True))
-
-
-def cast(r: Reach, inst: Inst, dims: Dims, limits: dict) -> Range | None:
-    source, to = inst.operands[0].type.dtype, inst.result.type.dtype
-    if not source.is_integer or source is t.int1 or not to.is_integer:
-        return None
-    found = r.bounds(inst.operands[0], dims, limits)
-    if found is None:
-        return None
-    found = r.exact(found, source)
-    return r.exact(found, to) if to.bits <= source.bits else found
-
-
-def extremum(r: Reach, inst: Inst, dims: Dims, limits: dict) -> Range | None:
-    x, y = (r.bounds(v, dims, limits) for v in inst.operands)
-    if x is None or y is None:
-        return None
-    x, y = (r.exact(one, inst.result.type.dtype) for one in (x, y))
-    is_min = inst.op is math.min
-    return Range(r.smaller(x.low, y.low, is_min), r.smaller(x.high, y.high, is_min))
-
-
-PASSING = {shape.broadcast, shape.reshape, shape.permute, debug.hint}
-RULES = {
-    shape.arange: arange,
-    shape.constant: constant,
-    shape.splat: splat,
-    **dict.fromkeys(PASSING, passed),
-    math.add: added,
-    math.sub: added,
-    math.mul: multiplied,
-    math.shl: shifted,
-    math.idiv: divided,
-    math.irem: remainder,
-    math.cast: cast,
-    math.min: extremum,
-    math.max: extremum,
-}
-
-
-def uniform_scalar(value: Value) -> Value | None:
-    """The scalar that a tile repeats, or the constant; None if it is not uniform."""
-    while value.inst is not None and value.inst.op in (*PASSING, shape.splat):
-        value = value.inst.operands[0]
-    if not value.type.shape or integer(value) is not None:
-        return value
-    return None
-
-
-def moved_by(inst: Inst) -> tuple[Value, Value, int] | None:
-    """(tile, what is added to it, with which sign), of a tile that is moved by one number."""
-    if inst.op is math.add:
-        for x, y in (inst.operands, inst.operands[::-1]):
-            if uniform_scalar(y) is not None:
-                return x, y, 1
-    if inst.op is math.sub and uniform_scalar(inst.operands[1]) is not None:
-        return *inst.operands, -1
-    return None
-
-
-def dims_before(inst: Inst, dims: Dims) -> Dims:
-    """The dimensions of an operand in terms of the access, given those of the result."""
-    if dims is None or inst.op in (shape.broadcast, debug.hint):
-        return dims
-    if inst.op is shape.permute:
-        out = [0] * len(dims)
-        for d, old in enumerate(inst.attrs["order"]):
-            out[old] = dims[d]
-        return tuple(out)
-    if not only_units(inst):
-        return None
-    rest = iter(d for d, n in zip(dims, inst.result.type.shape, strict=True) if n > 1)
-    return tuple(next(rest) if n > 1 else -1 for n in inst.operands[0].type.shape)
