@@ -140,6 +140,7 @@ def run_kernel(
     order_seed: int = 0,
     only: Sequence[int | None] | None = None,
     debug: bool = False,
+    machine: type[Eager] = Eager,
 ) -> Eager:
     """Run a launch in Python; gives the machine that did it.
 
@@ -150,8 +151,9 @@ def run_kernel(
         order_seed: 0 for ascending program ids, else a seed of a shuffled order.
         only: Program ids, None for all along that axis; the others do not run.
         debug: Whether `device_assert` checks.
+        machine: What runs the ops, e.g. one that follows values.
     """
-    machine = Eager(jit.__name__, full_grid(grid), observers, debug)
+    machine = machine(jit.__name__, full_grid(grid), observers, debug)
     functions = Functions(machine)
     machine.caller = functions.call
     function = functions.of(jit)
