@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from tilewright.eager.machine import Eager
+from tilewright.instruments.check import checking
 from tilewright.ir import types as t
 from tilewright.ir.op import emit, machine
 from tilewright.lang.arithmetic import logical_and
@@ -17,7 +18,7 @@ from tilewright.lang.reductions import reduce_or
 from tilewright.lang.tensor import tensor
 from tilewright.ops.control import if_
 
-__all__ = ["breakpoint_if", "print_if"]
+__all__ = ["breakpoint_if", "checking", "print_if"]
 
 
 @builtin

@@ -152,6 +152,7 @@ def run_kernel(
     only: Sequence[int | None] | None = None,
     debug: bool = False,
     sanitize: bool = False,
+    machine: type[Eager] = Eager,
 ) -> Eager:
     """Run a launch in Python; gives the machine that did it.
 
@@ -163,8 +164,9 @@ def run_kernel(
         only: Program ids, None for all along that axis; the others do not run.
         debug: Whether `device_assert` checks.
         sanitize: Whether integers may not wrap around in the kernel's own arithmetic.
+        machine: What runs the ops, e.g. one that follows values.
     """
-    machine = Eager(jit.__name__, full_grid(grid), observers, debug)
+    machine = machine(jit.__name__, full_grid(grid), observers, debug)
     machine.sanitize = sanitize
     functions = Functions(machine)
     machine.caller = functions.call

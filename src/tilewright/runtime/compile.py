@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from time import perf_counter
@@ -278,6 +278,10 @@ def finished(
     times: dict[str, float],
     kernel: Kernel | None,
 ) -> Compilation:
+    def recompile(**options: Any) -> Binary:
+        return compile_kernel(replace(request, options={**request.options, **options})).binary
+
+    binary.recompile = recompile
     return Compilation(
         jit=request.jit,
         hash=key,

@@ -22,6 +22,7 @@ class Binary(Protocol):
     """Machine code of one kernel that can be launched; `free` of it is the caller's reference."""
 
     metadata: dict[str, Any]
+    recompile: Callable[..., Binary]  # set by who compiled it: the same with more options
 
     def launch(
         self, grid: tuple[int, int, int], values: Sequence[Any], place: int, counters: int = 0

@@ -9,6 +9,7 @@ from tilewright.codegen.lanes import Lanes
 from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst
+from tilewright.targets.cpu.launch import SHARED
 
 if TYPE_CHECKING:
     from tilewright.targets.cpu.memory import Access, Memory
@@ -116,6 +117,18 @@ def check_lanes(m: Memory, inst: Inst, address: Lane, mask: Lane, size: int) -> 
         first, room = (b.bitcast(x, t.uint64) for x in (first, b.sub(last, first)))
     bad = b.bit_and(b.gt(b.sub(b.bitcast(place, t.uint64), first), room), mask)
     leave_if(m, inst, any_lane(b, bad), place, m.e.const(0), m.e.const(1), bad)
+
+
+def share(m: Memory, bad: Lane) -> None:
+    """Leave the kernel where arguments share memory."""
+    w = m.e.w
+    fault, go = w.new_label("fault"), w.new_label("go")
+    w.declare(FAULT_IR)
+    w.write(f"br i1 {bad.text}, label %{fault}, label %{go}")
+    w.label(fault)
+    w.write(f"call void @tw_fault(ptr %args, i64 {SHARED}, i64 0, i64 0, i64 0, i64 0)")
+    w.write(f"br label %{m.fault_label}")
+    w.label(go)
 
 
 def leave_if(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tilewright.codegen.counting import either_way
 from tilewright.codegen.literals import Lane
 from tilewright.ir.inst import Block, Inst, Value
 from tilewright.targets.cpu.forms import Uniform
@@ -22,9 +23,11 @@ def for_loop(x: Lowering, inst: Inst) -> None:
     carried = inst.operands[3:]
     params = body.params[1:]
     share_buffers(x, inst, params, carried, body)
+    high, mirror = either_way(e.b, low, high, step)
     loop = Loop(
         e.w, low.text, high.text, step.text, low.type, low.dtype.is_signed,
         downwards=step.known is not None and step.known < 0,
+        mirror="" if mirror is None else mirror.text,
     )  # fmt: skip
     phis = carry_scalars(x, loop, carried)
     counter = Lane(loop.open(), low.dtype)

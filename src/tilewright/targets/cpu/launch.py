@@ -5,9 +5,9 @@ from __future__ import annotations
 import ctypes
 import json
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +35,7 @@ STATE_WORDS = 16  # the launch's state: 8 words of the pool, then the record of 
 MOST_STORAGE = 4 << 30  # bytes that instruments may take
 HEAD_SLOTS = 6  # pointer to the state, grid, pointer to counters, reserved
 TAKEN, SITE, PROGRAM, ADDRESS, STRIDE, COUNT = range(8, 14)  # words of the fault record
+SHARED = -1  # in place of a site: arguments share memory, and nothing was done
 CHUNKS_PER_THREAD = 6  # so that threads which finish early find work left
 
 
@@ -162,6 +163,10 @@ class CpuBinary:
         self.slots = HEAD_SLOTS + SLOTS * len(types)
         self.layout = "<6q" + "".join(map(slot_format, types))
         self.pack = struct.Struct(self.layout).pack_into
+        # Compiles the kernel anew with other options, and the code for arguments that share memory.
+        self.recompile: Callable[..., CpuBinary] | None = None
+        self.careful: CpuBinary | None = None
+        self.team = 1  # of the last launch
         # Taken by a launch and given back, so that threads and signal handlers never share one.
         self.free: list[ArgumentBlock] = []
         threads.start()
@@ -186,10 +191,26 @@ class CpuBinary:
             self.pack(
                 memory, 8 * STATE_WORDS, block.state, x, y, z, counters, 0, *self.rounded(values)
             )
+        self.run(block, total, team)
+        self.free.append(block)
+
+    def run(self, block: ArgumentBlock, total: int, team: int) -> None:
+        """Run so many programs with the arguments of a block."""
         chunk = -1 if self.waits else -(-total // (team * CHUNKS_PER_THREAD))
         if threads.parallel(self.entry, block.args, total, chunk, team if total > 1 else 1):
-            raise self.fault(memory)
-        self.free.append(block)
+            self.mend(block.memory, team)
+
+    def mend(self, words: Any, team: int) -> None:
+        """Run again what did not begin, since arguments share memory; or raise what happened."""
+        if not (words[TAKEN] and words[SITE] == SHARED) or self.recompile is None:
+            raise self.fault(words)
+        if self.careful is None:
+            self.careful = self.recompile(shared=True)
+        block = ArgumentBlock(self.slots)
+        block.memory[STATE_WORDS:] = words[STATE_WORDS : STATE_WORDS + self.slots]
+        block.memory[STATE_WORDS] = block.state
+        x, y, z = words[STATE_WORDS + 1 : STATE_WORDS + 4]
+        self.careful.run(block, x * y * z, team)
 
     def rounded(self, values: Sequence[Any]) -> list[Any]:
         """The values with floats beyond fp32 as the infinities they round to."""
@@ -205,13 +226,14 @@ class CpuBinary:
         """What a native launcher must know, as `fastcall.PLAN` tells."""
         if HEAD_SLOTS + SLOTS * len(taken) != self.slots:
             raise InternalError(f"{self.metadata['name']}: code and launch take other arguments")
+        self.team = team
         return [self.entry, team, 0 if self.waits else CHUNKS_PER_THREAD, len(taken), *taken]
 
-    def stopped(self, state: int, status: int) -> NoReturn:
-        """Raise what stopped a launch by the native launcher, whose state is at an address."""
+    def stopped(self, state: int, status: int) -> None:
+        """Mend a launch by the native launcher, whose state is at an address, or raise."""
         if status == threads.INTERRUPTED:
             threads.raise_interrupt(state + 8 * STATE_WORDS)
-        raise self.fault((ctypes.c_int64 * (STATE_WORDS + self.slots)).from_address(state))
+        self.mend((ctypes.c_int64 * (STATE_WORDS + self.slots)).from_address(state), self.team)
 
     def fault(self, words: Any) -> Exception:
         """The error that the state of a launch tells of."""

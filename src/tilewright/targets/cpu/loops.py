@@ -28,6 +28,7 @@ class Loop:
     type: str = "i64"
     signed: bool = True
     downwards: bool = False
+    mirror: str = ""  # all ones where the loop counts down, which shows at run time; `high` is so
     carried: list[Carried] = field(default_factory=list)
     counter: str = ""
     labels: tuple[str, str, str] = ("", "", "")
@@ -66,9 +67,12 @@ class Loop:
                 f"{c.phi.text} = phi {c.phi.type} [{c.start.text}, %{before}], "
                 f"[{c.next.text}, %{scope.label}]"
             )
-        test = w.fresh("c")
+        test, counter = w.fresh("c"), self.counter
+        if self.mirror:
+            counter = w.fresh("m")
+            w.write(f"{counter} = xor {self.type} {self.counter}, {self.mirror}")
         relation = ("sgt" if self.downwards else "slt") if self.signed else "ult"
-        w.write(f"{test} = icmp {relation} {self.type} {self.counter}, {self.high}")
+        w.write(f"{test} = icmp {relation} {self.type} {counter}, {self.high}")
         w.write(f"br i1 {test}, label %{body}, label %{leave}")
         w.label(body)
         w.take(scope)

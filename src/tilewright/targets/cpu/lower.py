@@ -13,6 +13,7 @@ from tilewright.ir.types import Type
 from tilewright.targets.counting import SITE_WORDS, work_of
 from tilewright.targets.cpu import alone, control, prints, products, sources, turned, wholes
 from tilewright.targets.cpu.atomics import atomic
+from tilewright.targets.cpu.bounds import share
 from tilewright.targets.cpu.clip import fill_tail
 from tilewright.targets.cpu.counters import Counters
 from tilewright.targets.cpu.evaluate import Buffer, Evaluator, OpLanes
@@ -243,7 +244,8 @@ def lower(
     features = frozenset(f[1:] for f in machine.features.split(",") if f.startswith("+"))
     target = {"x86_64": "x86"}.get(machine.arch, machine.arch)
     e = Evaluator(w, OpLanes(w.write, w.fresh, w.declare, target, features))
-    plan = Plan(kernel, keep_loads=counters)
+    shared = kernel.meta.get("options", {}).get("shared", False)
+    plan = Plan(kernel, keep_loads=counters, shared=shared)
     memory = Memory(e, kernel, plan.roots, bounds)
     memory.may_be_alone = all(inst.op.name != "while" for inst in kernel.walk())
     if counters:
@@ -257,6 +259,7 @@ def lower(
     loop.open(counter="%number" if swapped else "%pid")
     bind_programs(lowering, swapped)
     lowering.block(kernel.body)
+    check_shared(lowering)
     loop.close()
     if lowering.scratch.size > MOST_SCRATCH:
         raise UnsupportedError(
@@ -281,6 +284,25 @@ def bind_params(lowering: Lowering) -> None:
         e.w.write(f"{place} = getelementptr i64, ptr %args, i64 {ARGUMENTS + 3 * i}")
         lane = e.load_memory(Lane(place, t.pointer_to(dtype)), dtype, 1)
         e.bound[value] = Uniform(lane, 0)
+
+
+def check_shared(lowering: Lowering) -> None:
+    """Leave before the first program where arguments share memory that the plan took to be apart.
+
+    Called last, when it is known what was relied on.
+    """
+    e, w, m = lowering.e, lowering.e.w, lowering.memory
+    bad = None
+    with w.outside(0):
+        for (i, j), whole in sorted(lowering.plan.relied.items()):
+            x, y = m.extent(i), m.extent(j)
+            meet = e.b.bit_and(e.b.lt(x.low, y.high), e.b.lt(y.low, x.high))
+            if not whole:
+                p, q = (e.bound[lowering.kernel.body.params[k]].lane for k in (i, j))
+                meet = e.b.bit_and(meet, e.b.ne(*(e.b.bitcast(a, t.int64) for a in (p, q))))
+            bad = meet if bad is None else e.b.bit_or(bad, meet)
+        if bad is not None:
+            share(m, bad)
 
 
 def bind_programs(lowering: Lowering, swapped: bool) -> None:

@@ -192,16 +192,16 @@ class NestWriter:
 
     def look_at(self, anchor: Anchor, row: tuple[Index, ...]) -> None:
         """Evaluate what is the same for the whole row, and check its accesses."""
-        if anchor.kind in ("store", "atomic"):
-            limit = self.memory.prepare(anchor.inst, row).limit
-            gives = any(r in self.e.buffers for r in anchor.inst.results)  # 0 where masked
-            self.store_limits.append(None if gives else limit)
         if anchor.kind == "keep":
             self.e.compute_inst(anchor.inst, row)
             return
         values = (anchor.value,) if anchor.value is not None else anchor.inst.operands
         for x in values:
             self.e.eval(x, row)
+        if anchor.kind in ("store", "atomic"):  # after the loads that lead to it, as they fault
+            limit = self.memory.prepare(anchor.inst, row).limit
+            gives = any(r in self.e.buffers for r in anchor.inst.results)  # 0 where masked
+            self.store_limits.append(None if gives else limit)
 
     def write_chunks(self, index: list[Index], length: int, width: int) -> None:
         """The row as a main part in which every mask is true, and a masked rest."""

@@ -85,9 +85,12 @@ def is_large(value: Value) -> bool:
 class Plan:
     """The kept values of a kernel and the schedule of each of its blocks."""
 
-    def __init__(self, kernel: Kernel, keep_loads: bool = False):
+    def __init__(self, kernel: Kernel, keep_loads: bool = False, shared: bool = False):
         self.kernel = kernel
         self.keep_loads = keep_loads  # so that each runs exactly once, and can be counted
+        self.shared = shared  # arguments may share memory
+        # Pairs of parameters that were taken not to share memory; True: not even all of it.
+        self.relied: dict[tuple[int, int], bool] = {}
         self.strides = strides(kernel)
         self.roots = root_params(kernel)
         self.affine = Affine()
@@ -338,19 +341,39 @@ class Plan:
     def in_place(self, loaded: Value, write: Inst) -> bool:
         """Whether a write of what a load leads to spares all elements that it is made of later."""
         p, q = loaded.inst.operands[0], write.operands[0]
-        if self.apart(p, q):
-            return True
-        return p is q and self.distinct(p) and not self.is_moved(loaded)
+        same = self.distinct(p) and not self.is_moved(loaded)
+        return self.apart(p, q, same) or (p is q and same)
 
     def is_moved(self, value: Value) -> bool:
         """Whether something reads a value at other positions, before it is kept."""
         readers = (u for u in self.readers(value) if u.op.name in MOVES)
         return any(r not in self.kept for u in readers for r in u.results)
 
-    def apart(self, p: Value, q: Value) -> bool:
-        """Whether two pointers come from different arguments."""
+    def apart(self, p: Value, q: Value, same: bool) -> bool:
+        """Whether two pointers come from different arguments, which a launch then makes sure of.
+
+        `same`: elements at one position may be the same one.
+        """
         a, b = self.roots(p), self.roots(q)
-        return bool(a) and bool(b) and not a & b
+        if self.shared or not a or not b or a & b:
+            return False
+        whole = not (same and self.alike(p, q))
+        for i in a:
+            for j in b:
+                pair = (min(i, j), max(i, j))
+                self.relied[pair] = whole or self.relied.get(pair, False)
+        return True
+
+    def alike(self, p: Value, q: Value) -> bool:
+        """Whether two pointers are moved by the same offsets from the start of an argument each."""
+        while p.inst is not None and q.inst is not None:
+            x, y = p.inst, q.inst
+            moved = x.op.name in ("offset", "splat", "broadcast", "reshape", "hint")
+            if not moved or (x.op, x.attrs) != (y.op, y.attrs) or x.operands[1:] != y.operands[1:]:
+                return False
+            p, q = x.operands[0], y.operands[0]
+        params = self.kernel.body.params
+        return p in params and q in params
 
     def distinct(self, pointer: Value) -> bool:
         """Whether no two elements of a tile of pointers are equal, as far as one can see."""

@@ -251,7 +251,8 @@ class Scheduler:
         if not x.operands or not y.operands:
             return False
         p, q = x.operands[0], y.operands[0]
-        return self.plan.apart(p, q) or (p is q and self.plan.distinct(p))
+        same = self.plan.distinct(p)
+        return self.plan.apart(p, q, same) or (p is q and same)
 
     def axis(self, anchor: Anchor) -> int:
         """The dimension along which most accesses are contiguous; the last one if in doubt."""

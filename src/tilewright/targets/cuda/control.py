@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tilewright.codegen.counting import either_way
 from tilewright.codegen.literals import Lane
 from tilewright.ir.inst import Inst, Value
 from tilewright.targets.cuda.ring import Ring
@@ -53,6 +54,7 @@ def for_loop(x: Lowering, inst: Inst) -> list[Tile]:
     """A counted loop."""
     e, w = x.e, x.e.w
     low, high, step = (x.scalar(v) for v in inst.operands[:3])
+    high, mirror = either_way(e.b, low, high, step)
     x.convert_ahead(inst.blocks)
     body = inst.blocks[0]
     params = body.params[1:]
@@ -69,6 +71,8 @@ def for_loop(x: Lowering, inst: Inst) -> list[Tile]:
     counter = Lane(w.fresh("i"), low.dtype)
     phis, ring_phis = fresh_phis(x, starts), fresh_phis(x, firsts)
     more = e.b.gt(counter, high) if counts_down(step) else e.b.lt(counter, high)
+    if mirror is not None:
+        more = e.b.lt(e.b.bit_xor(counter, mirror), high)
     w.branch_if(more.text, inside, leave)
     w.label(inside)
     carried = tiles_of(phis, starts)

@@ -195,7 +195,7 @@ no:
   ret i1 false
 }
 
-; have Python raise the error of a launch; the result is null
+; have Python mend a launch, or raise its error: then the result is null
 define internal ptr @failed(ptr %self, ptr %line, ptr %block, i64 %status) nounwind {
   %three = alloca [3 x ptr], align 8
   %binary = call ptr @PyTuple_GetItem(ptr %line, i64 $binary)
@@ -283,8 +283,12 @@ run:
   %good = icmp eq i64 %status, 0
   br i1 %good, label %done, label %stopped
 stopped:
-  %raised = call ptr @failed(ptr %self, ptr %line, ptr %block, i64 %status)
-  br label %error
+  %mended = call ptr @failed(ptr %self, ptr %line, ptr %block, i64 %status)
+  %raised = icmp eq ptr %mended, null
+  br i1 %raised, label %error, label %mend
+mend:
+  call void @Py_DecRef(ptr %mended)
+  br label %done
 error:
   call void @Py_DecRef(ptr %line)
   ret ptr null

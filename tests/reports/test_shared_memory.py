@@ -1,0 +1,82 @@
+"""Arguments that share memory: one array passed twice, and views that overlap."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tilewright
+import tilewright.language as tl
+
+
+@tilewright.jit
+def reverse(x, out, n, B: tl.constexpr):
+    row = tl.program_id(0) * n
+    i = tl.arange(0, B)
+    tl.store(out + row + n - 1 - i, tl.load(x + row + i, i < n), i < n)
+
+
+@pytest.mark.parametrize("n", [4, 33, 128])
+def test_reverse_in_place(target, n):
+    """Chunks were stored before those that they replace were loaded."""
+    for _ in range(12):  # through every way of launching
+        x = np.random.default_rng(n).standard_normal((9, n)).astype(np.float32)
+        expected = x[:, ::-1].copy()
+        out = np.zeros_like(x)
+        assert reverse[(9,)](x, out, n, B=128) is not None
+        assert reverse[(9,)](x, x, n, B=128) is not None
+        np.testing.assert_array_equal(out, expected)
+        np.testing.assert_array_equal(x, expected)
+
+
+@tilewright.jit
+def shift(x, out, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(out + i, tl.load(x + i, i < n), i < n)
+
+
+@pytest.mark.parametrize("by", [-17, -1, 1, 3, 16, 64])
+def test_views_that_overlap(target, by):
+    memory = np.random.default_rng(0).standard_normal(400).astype(np.float32)
+    x, out = memory[100:300], memory[100 + by : 300 + by]
+    expected = x.copy()
+    shift[(1,)](x, out, 200, B=256)
+    np.testing.assert_array_equal(out, expected)
+
+
+@tilewright.jit
+def rotate(x, cosine, sine, out, D: tl.constexpr):
+    i = tl.arange(0, D)
+    row = tl.program_id(0) * D
+    other = tl.load(x + row + (i + D // 2) % D)
+    other = tl.where(i < D // 2, -other, other)
+    a, b = tl.load(cosine + row + i), tl.load(sine + row + i)
+    tl.store(out + row + i, tl.load(x + row + i) * a + other * b)
+
+
+def test_rotary_embedding_in_place(target):
+    x, a, b = np.random.default_rng(0).standard_normal((3, 5, 64)).astype(np.float32)
+    other = np.concatenate([-x[:, 32:], x[:, :32]], axis=1)
+    expected = x.astype(np.float64) * a + other.astype(np.float64) * b
+    rotate[(5,)](x, a, b, x, D=64)
+    np.testing.assert_allclose(x, expected, rtol=1e-5, atol=1e-6)
+
+
+@tilewright.jit
+def doubled_then_read_again(x, out, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    mask = i < n
+    tl.store(out + i, tl.load(x + i, mask) * 2, mask)
+    tl.debug_barrier()
+    tl.store(out + i, tl.load(x + i, mask) + 1, mask)
+
+
+@pytest.mark.parametrize("by", [0, 1, 3, 16])
+def test_loads_see_what_another_argument_stored(target, by):
+    memory = np.random.default_rng(0).standard_normal(300).astype(np.float32)
+    expected = memory.copy()
+    x, out = expected[:200], expected[by : 200 + by]
+    out[...] = x.copy() * 2
+    out[...] = x.copy() + 1
+    doubled_then_read_again[(1,)](memory[:200], memory[by : 200 + by], 200, B=256)
+    np.testing.assert_array_equal(memory, expected)
