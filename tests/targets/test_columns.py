@@ -33,15 +33,6 @@ def middle_kernel(x_ptr, out_ptr, A: tl.constexpr, B: tl.constexpr, C: tl.conste
     tl.store(out_ptr + a[:, None] * C + c[None, :], out)
 
 
-@tw.jit
-def some_rows_kernel(x_ptr, on_ptr, sum_ptr, cols, ROWS: tl.constexpr, COLS: tl.constexpr):
-    row, col = tl.arange(0, ROWS), tl.arange(0, COLS)
-    on = tl.load(on_ptr + row) != 0
-    inside = on[:, None] & (col[None, :] < cols)
-    x = tl.load(x_ptr + row[:, None] * cols + col[None, :], mask=inside, other=0.0)
-    tl.store(sum_ptr + col, tl.sum(x, axis=0))
-
-
 SHAPES = [(1, 1), (4, 16), (8, 128), (8, 100), (5, 40), (16, 256), (3, 250)]
 
 
@@ -78,13 +69,3 @@ def test_the_dimension_in_the_middle(shape):
     out = np.zeros((shape[0], shape[2]), np.float32)
     middle_kernel[(1,)](x, out, *shape)
     np.testing.assert_array_equal(out, x.reshape(shape).sum(1))
-
-
-@pytest.mark.parametrize("cols", [6, 8, 24, 100])
-def test_rows_that_are_left_out(cols):
-    x, on = inputs(16, cols), np.arange(16, dtype=np.int32) % 3
-    width = tw.next_power_of_2(cols)
-    total = np.full(width, 7, np.float32)
-    some_rows_kernel[(1,)](x, on, total, cols, ROWS=16, COLS=width)
-    np.testing.assert_array_equal(total[:cols], x[on != 0].sum(0))
-    assert not total[cols:].any()

@@ -100,13 +100,11 @@ class Held:
         ends = []
         for label, masks in ((yes, frozenset(limits)), (no, frozenset())):
             e.row.true_masks = masks
-            known = set(e.memo)
             scope = w.open(label)
             found = self.take_in(index, width, totals)
             w.write(f"br label %{join}")
             w.close()
-            # Both branches stand at the same indices, where a mask means two things.
-            e.forget([key for key in e.memo if key not in known])
+            e.forget(scope.memo)
             w.label(label)
             w.take(scope)
             ends.append((w.here, found))

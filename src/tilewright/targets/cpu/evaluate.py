@@ -262,6 +262,9 @@ class Evaluator:
     def key(self, value: Value, index: tuple[Index, ...]) -> tuple:
         """What a form is remembered by: chunks of other widths are other vectors."""
         width = self.row.width if any(i.vector for i in index) else 1
+        held = self.row.true_masks  # in which a chunk's masks are no masks
+        if held and any(i.vector and not i.whole for i in index):
+            return (value, width, held, *[i.key for i in index])
         return (value, width, *[i.key for i in index])
 
     def bind(self, value: Value, index: tuple[Index, ...], form: Form) -> None:
