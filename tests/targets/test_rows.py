@@ -68,3 +68,29 @@ def test_a_row_that_is_read_twice_has_plain_loads_both_times():
     # One masked load and one masked store in the rest of each row, none in its main part.
     assert len(re.findall(r"call .* @llvm\.masked\.load", text)) == 2
     assert "alloca [64 x i8]" in text  # nothing is kept in scratch memory
+
+
+@tw.jit
+def groups_kernel(
+    x_ptr, at_ptr, group_ptr, out_ptr, rows, cols, ROWS: tl.constexpr, COLS: tl.constexpr
+):
+    row, col = tl.arange(0, ROWS), tl.arange(0, COLS)
+    group = tl.load(group_ptr + row, mask=row < rows, other=-1)
+    at = tl.load(at_ptr + row, mask=row < rows, other=-1).to(tl.int64)
+    for g in range(3):
+        mine = group == g
+        if tl.sum(mine.to(tl.int32)) != 0:
+            x = tl.load(x_ptr + at[:, None] * cols + col[None, :], mask=mine[:, None], other=0.0)
+            tl.store(out_ptr + g * cols + col, tl.sum(x, axis=0))
+
+
+@pytest.mark.parametrize("rows", [3, 20, 28, 50, 120, 244, 250])
+def test_a_short_row_read_in_wider_chunks_than_it_was_written_in(rows):
+    rng = np.random.default_rng(rows)
+    x = rng.integers(-50, 50, (rows, 8)).astype(np.float32)
+    at = rng.permutation(rows).astype(np.int32)
+    group = np.sort(rng.integers(0, 3, rows)).astype(np.int32)
+    out = np.zeros((3, 8), np.float32)
+    block = max(8, tw.next_power_of_2(rows))
+    groups_kernel[(1,)](x, at, group, out, rows, 8, ROWS=block, COLS=8)
+    np.testing.assert_array_equal(out, [x[at[group == g]].sum(0) for g in range(3)])

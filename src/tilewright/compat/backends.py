@@ -7,7 +7,8 @@ from tilewright.compat import backends_driver as driver
 from tilewright.runtime.cpu_driver import CpuDriver
 
 __path__: list[str] = []
-# Inductor asks whether "cpu" is in here and would then generate code for internals of Triton's.
-backends = {"tilewright": SimpleNamespace(compiler=compiler.BaseBackend, driver=CpuDriver)}
+# One maker of code for both kinds of devices: programs look for "cpu", and for any other name.
+backend = SimpleNamespace(compiler=compiler.BaseBackend, driver=CpuDriver)
+backends = {"cpu": backend, "tilewright": backend}
 
 __all__ = ["backends", "compiler", "driver"]

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilewright.compat import code_generator, errors
+from tilewright.compat.backends_compiler import make_backend
 from tilewright.compat.errors import CompilationError
-from tilewright.compat.unsupported import unsupported, unsupported_class
+from tilewright.compat.unsupported import unsupported_class
 from tilewright.errors import UnsupportedError
 from tilewright.ir import types as ir
 from tilewright.ir.types import Type, pointer_to
@@ -99,8 +100,6 @@ class LazyDict(dict):
 class IRSource(unsupported_class("triton.compiler.IRSource", "there is no IR of Triton's here")):
     """A kernel in Triton's own IR."""
 
-
-make_backend = unsupported("triton.compiler.make_backend", "targets are not plugins")
 
 __all__ = [
     "ASTSource", "CompilationError", "CompiledKernel", "IRSource", "LazyDict", "code_generator",

@@ -83,10 +83,11 @@ def call_object(
         return library(f, arithmetic.number, [*args, callee], kwargs, node)
     if is_record_type(callee) or is_record_function(f, callee, node):
         return python_call(f, callee, args, kwargs, node)
-    if not may_call(callee):
-        raise not_callable(f, callee, node)
     args, kwargs = known(list(args)), {name: known(value) for name, value in kwargs.items()}
-    if any(is_runtime(a) for a in (*args, *kwargs.values())):
+    fixed = not any(is_runtime(a) for a in (*args, *kwargs.values()))
+    if not may_call(callee) and not (fixed and callable(callee) and is_of_module(f, node)):
+        raise not_callable(f, callee, node)
+    if not fixed:
         raise CompileError(
             f"`{named(callee, node)}` is a Python function, which can only be called with values "
             f"known at compile time, got {arguments(args, kwargs)}; write it with functions of tl"
@@ -115,6 +116,13 @@ def is_record_function(f: Frontend, callee: Any, node: ast.expr | None) -> bool:
     if not isinstance(callee, types.FunctionType) or not isinstance(node, ast.Attribute):
         return False
     return isinstance(node.value, ast.Name) and is_record_type(f.expr(node.value))
+
+
+def is_of_module(f: Frontend, node: ast.expr | None) -> bool:
+    """Whether a callee is written as a module's attribute, e.g. `torch.finfo`."""
+    if not isinstance(node, ast.Attribute) or not isinstance(node.value, (ast.Name, ast.Attribute)):
+        return False
+    return isinstance(f.expr(node.value), types.ModuleType)
 
 
 def is_library_method(callee: Any) -> bool:

@@ -45,6 +45,22 @@ def logic(x: tensor, y: tensor, z: tensor, table: tensor) -> tensor:
     return out
 
 
+def nth_set(mask: tensor, base: tensor, offset: tensor) -> tensor:
+    """`fns`: where the offset-th set bit is, from the base up or down; all ones where none is."""
+    offset = cast(offset, t.int32)
+    wanted, upward = cast(a.abs(offset), t.uint32), offset > 0
+    none = mask ^ mask
+    found, met = ~none, (none, none)
+    for i in range(32):
+        met = tuple(
+            n + cast(reached & ((mask >> place & 1) != 0), t.uint32)
+            for n, place, reached in zip(met, (i, 31 - i), (base <= i, base >= 31 - i))
+        )
+        found = a.where(upward & (met[0] == wanted) & (found == ~none), none + i, found)
+        found = a.where((offset < 0) & (met[1] == wanted) & (found == ~none), none + 31 - i, found)
+    return a.where((offset == 0) & ((mask >> base & 1) != 0), base, found)
+
+
 def funnel(left: bool) -> Callable:
     """`shf`: the upper, or lower, half of two registers shifted together."""
 
@@ -83,7 +99,7 @@ PLAIN: dict[str, Callable] = {
     "shl": shift_by(a.shift_left), "shr": shift_by(a.shift_right), "ex2": m.exp2, "lg2": m.log2,
     "rcp": lambda x: 1.0 / x, "sqrt": m.sqrt, "rsqrt": m.rsqrt, "sin": m.sin, "cos": m.cos,
     "tanh": m.tanh, "popc": bits.popc, "clz": bits.clz, "brev": bits.brev,
-    "prmt": bits.byte_perm, "lop3": logic,
+    "prmt": bits.byte_perm, "lop3": logic, "fns": nth_set,
 }  # fmt: skip
 COMPARE: dict[str, Callable] = {
     "eq": m.eq, "ne": m.ne, "lt": m.lt, "le": m.le, "gt": m.gt, "ge": m.ge, "lo": m.lt,

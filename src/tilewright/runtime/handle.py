@@ -133,6 +133,28 @@ class CompiledKernel:
 
         return relaunch(self.jit, grid, self.compilation.constants, self.options)
 
+    @property
+    def run(self) -> Callable:
+        """What launches with the arguments of Triton's launchers, the kernel's after them."""
+        options = {k: v for k, v in self.options.items() if k in OPTIONS}
+        launch = self.jit.run
+
+        def run(
+            x: int, y: int, z: int, stream: Any, function: Any, metadata: Any,
+            launch_metadata: Any, enter: Any, exit: Any, *args: Any,
+        ) -> None:  # fmt: skip
+            if enter is not None:
+                enter(launch_metadata)
+            launch(*args, grid=(x, y, z), **options)
+            if exit is not None:
+                exit(launch_metadata)
+
+        return run
+
+    def launch_metadata(self, grid: Any, stream: Any, *args: Any) -> dict[str, Any]:
+        """What hooks are told about a launch."""
+        return {"name": self.name, "function": self.function, "stream": stream, "grid": grid}
+
     def __repr__(self) -> str:
         return f"<compiled {self.name} for {self.compilation.target}>"
 

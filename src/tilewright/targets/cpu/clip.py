@@ -52,6 +52,7 @@ class Clipper:
 
     def find(self, row: tuple[Index, ...], width: int, length: int) -> Clip | None:
         """How the rows can be clipped, or None."""
+        self.fill_narrow(width)
         limit = self.limit()
         if limit is None or length <= width:
             return None
@@ -65,6 +66,13 @@ class Clipper:
         if any(v is None for v in values.values()):
             return None
         return Clip(limit.limit, self.end(limit, width, length), values)
+
+    def fill_narrow(self, width: int) -> None:
+        """Fill in tails that begin inside a chunk of this width, which is read whole."""
+        for buffer in self.nests.read_buffers:
+            tail = self.e.tails.get(buffer.name)
+            if tail is not None and tail.width < width:
+                fill_tail(self.e, buffer)
 
     def limit(self) -> Prefix | None:
         """The one limit of all masks and tails of the nest, known where the nest stands."""
