@@ -11,6 +11,7 @@ from tilewright.errors import ArgumentTypeError, LaunchError
 from tilewright.ir import types as ir
 from tilewright.runtime.dtypes import NUMPY_DTYPES, dtype_advice, named_dtype
 from tilewright.runtime.messages import ACCEPTED, label, type_of
+from tilewright.targets.cuda.driver import device_of
 
 PROTOCOLS = ("__cuda_array_interface__", "__array_interface__", "__dlpack__")
 
@@ -48,7 +49,9 @@ def read_export(value: Any, name: str) -> Export:
 def _read(value: Any, name: str) -> Export:
     interface = _offered(value, "__cuda_array_interface__")
     if interface is not None:
-        number = getattr(getattr(value, "device", None), "id", 0)
+        number = getattr(getattr(value, "device", None), "id", None)
+        if number is None and isinstance(interface.get("data"), tuple):
+            number = device_of(interface["data"][0])
         return _from_interface(value, name, interface, f"cuda:{number}")
     interface = _offered(value, "__array_interface__")
     if interface is not None:

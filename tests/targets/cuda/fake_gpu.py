@@ -41,6 +41,7 @@ class FakeLibrary:
         self.status = 0  # of launches
         self.capturing: set[int] = set()
         self.memory: list[Any] = []
+        self.places: dict[int, int] = {}  # devices by address
         self.numbers = 0
         for name, types in driver.SIGNATURES.items():
             setattr(self, name, self.function(name, types))
@@ -118,6 +119,9 @@ class FakeLibrary:
         memory = ctypes.create_string_buffer(size)
         self.memory.append(memory)
         out[0] = ctypes.addressof(memory)
+
+    def do_cuPointerGetAttribute(self, out, attribute, address):
+        ctypes.c_int32.from_address(out).value = self.places[address]
 
     def do_cuStreamIsCapturing(self, stream, out):
         if self.context() is None:

@@ -155,6 +155,28 @@ def test_launches_go_to_the_device_of_their_arrays(gpu):
         tw.jit(put)[(1,)](outs[0], outs[1], 3, 3, 0.5, True, 16)
 
 
+class OnlyInterface:
+    def __init__(self, array):
+        self.array = array
+
+    @property
+    def __cuda_array_interface__(self):
+        return self.array.__array_interface__ | {"version": 3}
+
+
+def test_arrays_that_do_not_say_where_they_are(gpu):
+    kernel = tw.jit(fill)
+    for device in (0, 1, 0):
+        out = np.zeros((4, 6), np.float32)[:, 2:]
+        gpu.library.places[out.ctypes.data] = device
+        for _ in range(6):
+            kernel[(4,)](OnlyInterface(out), 2.0)
+            last = gpu.library.launches[-1]
+            assert last.device == device
+            address = out.ctypes.data
+            assert last.params == struct.pack("@QQQf", address, address, address + 88, 2.0)
+
+
 def test_launches_without_arrays_go_to_the_current_device(gpu):
     kernel = tw.jit(nothing)
     with tw.options(target="cuda"):

@@ -20,6 +20,7 @@ RECORD_BYTES = 64  # of the record in which a kernel reports a fault
 RECORDS = 1024  # in one piece of memory
 HOST_PORTABLE_MAPPED = 3
 RELAXED = 2  # mode of stream capture
+DEVICE_ORDINAL = 9  # attribute of an address
 
 # Numbers of the driver's enumerations.
 INVALID_CONTEXT = {201, 400, 709}
@@ -99,6 +100,7 @@ SIGNATURES: dict[str, tuple] = {
     "cuMemcpyDtoD_v2": (ctypes.c_uint64, ctypes.c_uint64, ctypes.c_size_t),
     "cuMemGetInfo_v2": (ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_size_t)),
     "cuMemsetD8_v2": (ctypes.c_uint64, ctypes.c_ubyte, ctypes.c_size_t),
+    "cuPointerGetAttribute": (Handle, ctypes.c_int, ctypes.c_uint64),
     "cuMemsetD8Async": (ctypes.c_uint64, ctypes.c_ubyte, ctypes.c_size_t, Handle),
     "cuStreamCreate": (ctypes.POINTER(Handle), ctypes.c_uint),
     "cuStreamDestroy_v2": (Handle,),
@@ -460,6 +462,15 @@ def is_available() -> bool:
     except LaunchError:
         return False
     return True
+
+
+def device_of(address: int) -> int:
+    """The number of the GPU in whose memory an address is; 0 when that is not known."""
+    if not is_available() or driver().count == 1:
+        return 0
+    out = ctypes.c_int()
+    status = driver().library.cuPointerGetAttribute(ctypes.byref(out), DEVICE_ORDINAL, address)
+    return 0 if status else out.value
 
 
 # --- whose device and stream are in force
