@@ -47,7 +47,7 @@ class Checker:
         observers = (races, Views(name, self.findings, views(call)), Unwritten(name, self.findings))
         call.run_eager(call.grid(grid), observers, machine=machine)
         races.settle()
-        return SteppedKernel(jit, call.constants, options)
+        return SteppedKernel(jit, call.types, call.constants, options)
 
 
 def views(call: Call) -> dict[str, tuple[int, int]]:
