@@ -289,7 +289,8 @@ class Trial:
         if config.pre_hook is not None:
             config.pre_hook(self.full)  # which may change what is compiled, e.g. descriptors
         compilation = tuner.fn.warmup(*args, **self.kwargs).compilation
-        self.clock = base.find(compilation.target).clock(cold=True)
+        target = base.find(compilation.target)
+        self.clock = target.clock(target.place(device_of(self.full), 0), cold=True)
         self.saved = Saved(compilation, self.full, tuner.restore_value)
 
     def before(self) -> None:

@@ -360,8 +360,9 @@ def test_tuning_tells_apart_what_only_gpus_do(gpu, monkeypatch):
         run()
         return 1000
 
-    monkeypatch.setattr(CUDA.__class__, "clock", lambda self, cold=False: spent)
-    monkeypatch.setattr(CUDA.__class__, "storage", lambda _, size: base.find("cpu").storage(size))
+    monkeypatch.setattr(CUDA.__class__, "clock", lambda self, place, cold: spent)
+    host = base.find("cpu").storage
+    monkeypatch.setattr(CUDA.__class__, "storage", lambda self, size, place: host(size))
     configs = [tw.Config({}, num_warps=warps) for warps in (1, 2, 4)]
     kernel = tw.autotune(configs, key=["value"])(tw.jit(fill))
     here, there = torch.zeros(4), gpu.tensor(torch.zeros(4))
