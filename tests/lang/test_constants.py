@@ -188,3 +188,20 @@ def test_prints(target, capfd):
     assert first == "type " + {
         "eager": "tensor(f32[4], [0. 1. 2. 3.])", "cpu": "fp32[constexpr[4]]",
     }[target]  # fmt: skip
+
+
+@tilewright.jit
+def ands(out, n, MISTAKE: tl.constexpr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    if MISTAKE:
+        tl.store(out + i, 1, mask=i < n & i < 4)
+    else:
+        tl.store(out + i, 1, mask=0 < (i & n) < 4)
+
+
+def test_ands_of_comparisons_need_parentheses():
+    out = np.zeros(8, np.int32)
+    ands[(1,)](out, 3, False, 8)
+    assert out.tolist() == [0, 1, 1, 1, 0, 1, 1, 1]
+    with pytest.raises(CompileError, match="`&` binds tighter than comparisons"):
+        ands[(1,)](out, 3, True, 8)

@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 
 from tilewright.errors import CompileError
 from tilewright.lang.arithmetic import logical_and, logical_not, logical_or
+from tilewright.lang.expressions import binds_too_tightly
 from tilewright.lang.jit import JITCallable
 from tilewright.lang.meta import device_assert
 from tilewright.lang.meta import range as tile_range
@@ -75,6 +76,10 @@ def settled(value: Any, fixed: Any) -> Any:
     return tuple(settled(v, f) for v, f in zip(items, fixed, strict=True))
 
 
+def refuse(message: str) -> None:
+    raise CompileError(message)
+
+
 def refuse_change(text: str, value: Any) -> None:
     raise CompileError(
         f"cannot assign to `{text}`: tiles, tuples and objects cannot be changed in place; make a "
@@ -95,6 +100,7 @@ HELPERS = {
     "_type": type_of,
     "_settled": settled,
     "_unchanging": refuse_change,
+    "_refuse": refuse,
     "_known": known,
     "_run_time": tile_range(0),
     "_known_range": range,
@@ -166,7 +172,8 @@ def declared_constexpr(node: ast.FunctionDef) -> set[str]:
 class Rewriter(ast.NodeTransformer):
     """Rewrites one function; `changed` tells whether anything had to be."""
 
-    def __init__(self, node: ast.FunctionDef):
+    def __init__(self, node: ast.FunctionDef, source: Source):
+        self.source = source
         self.changed = False
         self.count = 0
         self.numbers = number_names(node)
@@ -262,7 +269,7 @@ class Rewriter(ast.NodeTransformer):
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
         """A function inside a kernel, with names of its own."""
-        inner = Rewriter(node)
+        inner = Rewriter(node, self.source)
         node.body = inner.body(node.body)
         self.changed |= inner.changed
         return node
@@ -373,6 +380,10 @@ class Rewriter(ast.NodeTransformer):
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         """a < b < c as a < b and b < c, each evaluated once; lists as tuples: `x.shape == [8]`."""
+        mistake = binds_too_tightly(self.source, node)
+        if mistake is not None:
+            self.changed = True
+            return ast.copy_location(call("_refuse", ast.Constant(mistake)), node)
         self.generic_visit(node)
         node.left = self.as_tuple(node.left)
         node.comparators = [self.as_tuple(c) for c in node.comparators]
@@ -414,7 +425,7 @@ def rewritten(source: Source, own: CodeType, same_text: bool) -> CodeType:
     if not isinstance(source.node, ast.FunctionDef):
         return own
     node = copy.deepcopy(source.node)
-    rewriter = Rewriter(node)
+    rewriter = Rewriter(node, source)
     node.body = rewriter.body(node.body)
     if same_text and not rewriter.changed:
         return own

@@ -22,7 +22,7 @@ from tilewright.lang.jit import BoundJIT, JITCallable
 from tilewright.lang.promote import as_python, to_tensor
 from tilewright.lang.scope import suggestion
 from tilewright.lang.substitutes import REPLACED
-from tilewright.lang.tensor import _Bound, known, tensor
+from tilewright.lang.tensor import METHODS, _Bound, known, tensor
 from tilewright.lang.values import NUMBERS, brief, describe, is_runtime
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def call_object(
     if not fixed:
         raise CompileError(
             f"`{named(callee, node)}` is a Python function, which can only be called with values "
-            f"known at compile time, got {arguments(args, kwargs)}; write it with functions of tl"
+            f"known at compile time, got {arguments(args, kwargs)}; {instead_of(callee)}"
         )
     if isinstance(callee, constexpr_function):
         inline.remember(f, callee.function)
@@ -244,6 +244,12 @@ def parameter_text(parameter: inspect.Parameter) -> str:
     return f"{parameter.name}={parameter.default!r}"
 
 
+def instead_of(callee: Any) -> str:
+    """What to write for a function of Python's, PyTorch's or NumPy's."""
+    name = getattr(callee, "__name__", "")
+    return f"use tl.{name}" if name in METHODS else "write it with functions of tl"
+
+
 def not_callable(f: Frontend, callee: Any, node: ast.expr | None) -> CompileError:
     name = named(callee, node)
     if isinstance(callee, types.MethodType):
@@ -260,7 +266,11 @@ def not_callable(f: Frontend, callee: Any, node: ast.expr | None) -> CompileErro
     if isinstance(callee, type):
         return CompileError(
             f"cannot make a `{name}` in a kernel; use a tuple, a NamedTuple or a dataclass"
+            if getattr(callee, "__module__", "") != "numpy"
+            else f"cannot call `{name}` in a kernel; cast with x.to(tl.{callee.__name__})"
         )
+    if getattr(callee, "__name__", "") in METHODS and name.split(".")[0] != "functools":
+        return CompileError(f"cannot call `{name}` in a kernel; {instead_of(callee)}")
     owner = getattr(callee, "__self__", None)
     if isinstance(owner, (list, dict, set)):
         return CompileError(f"`{name}` changes a {type(owner).__name__}, which kernels cannot do")

@@ -27,7 +27,10 @@ def as_dtype(value: Any) -> DType:
         return value.dtype
     if isinstance(value, str) and value in t.BY_NAME:
         return t.BY_NAME[value]
-    want(isinstance(value, DType), f"needs a dtype such as tl.float32, got {value!r}")
+    if not isinstance(value, DType):
+        name = "tl." + getattr(value, "__name__", str(value)).rpartition(".")[2]
+        instead = f"; write {name}" if any(d.spelled == name for d in t.SCALARS) else ""
+        raise TypeRuleError(f"needs a dtype such as tl.float32, got {value!r}{instead}")
     return value
 
 

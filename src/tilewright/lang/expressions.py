@@ -12,6 +12,7 @@ from tilewright.lang.arithmetic import logical_and, logical_not, logical_or
 from tilewright.lang.constexpr import constexpr, held
 from tilewright.lang.promote import to_tensor
 from tilewright.lang.scope import is_constant, suggestion
+from tilewright.lang.source import Source
 from tilewright.lang.tensor import METHODS, known, tensor
 from tilewright.lang.typenames import type_of
 from tilewright.lang.values import NUMBERS, Undefined, describe, is_runtime
@@ -216,7 +217,24 @@ def combine(f: Frontend, node: ast.BoolOp) -> Any:
     return result
 
 
+def binds_too_tightly(source: Source, node: ast.Compare) -> str | None:
+    """What is wrong about `a < n & b < m`, which means `a < (n & b) < m`."""
+    for part in node.comparators[:-1]:
+        if not isinstance(part, ast.BinOp) or not isinstance(part.op, (ast.BitAnd, ast.BitOr)):
+            continue
+        if not source.in_parentheses(part):
+            sign = "&" if isinstance(part.op, ast.BitAnd) else "|"
+            return (
+                f"`{sign}` binds tighter than comparisons, so this compares with "
+                f"`{text_of(part)}`; put each comparison in parentheses: (a < n) {sign} (b < m)"
+            )
+    return None
+
+
 def compare(f: Frontend, node: ast.Compare) -> Any:
+    mistake = binds_too_tightly(f.scope.source, node)
+    if mistake is not None:
+        raise f.error(mistake, node)
     left = f.expr(node.left)
     result: Any = True
     for position, (kind, right_node) in enumerate(zip(node.ops, node.comparators)):
@@ -303,6 +321,8 @@ def outside_value(f: Frontend, node: ast.Attribute, owner: Any, value: Any) -> A
             name = f"{owner.__module__}.{owner.__qualname__}"
         f.captured[f"{name}.{node.attr}"] = value
     elif not is_constant(value):
+        if callable(value) and node.attr in METHODS:
+            raise f.error(f"cannot call `{text_of(node)}` in a kernel; use tl.{node.attr}", node)
         raise f.error(
             f"the kernel reads `{text_of(node)}`, which is a {type(value).__name__}: it can change "
             "after the kernel is compiled; pass what the kernel needs of it as arguments",

@@ -137,6 +137,7 @@ class Frontend:
             leaves = [leaf for _, leaf in flatten(result)]
             handles = [calls.as_tensor(leaf).handle for leaf in leaves]
             self.builder.loc = loc
+            check_combined(function, [h.type for h in handles], types[: len(types) // 2])
             self.emit(yield_, *handles)
             self.regions -= 1
         return block
@@ -170,6 +171,18 @@ class Frontend:
                 "statement can count to a value that is known when the kernel runs"
             )
         return iter(range(*known(bounds)))
+
+
+def check_combined(function: Any, found: list[Type], wanted: list[Type]) -> None:
+    """Raise unless a function that combines two groups gives one."""
+    if found == wanted:
+        return
+    name = getattr(function, "__name__", "the function")
+    gives = ", ".join(map(str, found)) or "nothing"
+    raise CompileError(
+        f"`{name}` combines two groups of ({', '.join(map(str, wanted))}) into one, and gives "
+        f"({gives}); it must return a value of the same type for each tile"
+    )
 
 
 def is_constant(handle: Value) -> bool:

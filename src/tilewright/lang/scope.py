@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tilewright.errors import CompileError, Loc
-from tilewright.ir.op import Op
+from tilewright.ir.op import OPS, Op
 from tilewright.ir.types import DType, Type
 from tilewright.lang.constexpr import constexpr, constexpr_function, held
 from tilewright.lang.jit import JITCallable
 from tilewright.lang.source import Source
-from tilewright.lang.tensor import tensor
+from tilewright.lang.tensor import METHODS, tensor
 from tilewright.lang.values import Undefined
 
 BUILTINS = {
@@ -120,6 +120,8 @@ class Scope:
                 f"the builtin `{name}` cannot be used in a kernel; compute its value outside and "
                 "pass it as a tl.constexpr argument"
             )
+        if name in METHODS or getattr(OPS.get(name), "public", None) is not None:
+            return f"`{name}` is not defined; did you mean `tl.{name}`?"
         known = [*self.names, *self.fn.__globals__, *BUILTINS]
         if self.parent is not None:
             known += self.parent.names

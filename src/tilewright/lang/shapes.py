@@ -48,6 +48,11 @@ def wrap_axis(axis: Any, rank: int) -> int:
     """A dimension counted from the front; negative ones count from the end."""
     axis = as_python(axis)
     want(
+        not isinstance(axis, tensor) or not axis.shape,
+        "the second argument is an axis, got a tile; for two tiles, element by element, use "
+        "tl.maximum, tl.minimum, + or *",
+    )
+    want(
         isinstance(axis, int) and -rank <= axis < rank,
         f"invalid axis {axis!r}: it must be a number from {-rank} to {rank - 1}",
     )

@@ -38,6 +38,15 @@ class Source:
             self.file, node.lineno + shift, column, node.end_lineno + shift, end, function, caller
         )
 
+    def in_parentheses(self, node: ast.expr) -> bool:
+        """Whether parentheses stand around an expression, or might, out of its line."""
+        where = self.loc(node)
+        line = linecache.getline(self.file, where.line)
+        before, after = line[: where.col].rstrip(), line[where.end_col :].lstrip()
+        if not before or not after or where.line != where.end_line:
+            return True
+        return before.endswith("(") and after.startswith(")")
+
     def characters(self, line: int, column: int) -> int:
         """A column of the parser, which counts UTF-8 bytes, in characters."""
         return len(self.lines[line - 1].encode()[:column].decode(errors="ignore"))

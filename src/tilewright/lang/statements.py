@@ -67,8 +67,9 @@ def store(f: Frontend, target: ast.expr, value: Any) -> None:
         return
     if isinstance(target, ast.Subscript):
         raise f.error(
-            f"cannot assign to `{text_of(target)}`: tiles and tuples cannot be changed in place; "
-            "make a new tile with tl.where, or write to memory with tl.store",
+            f"cannot assign to `{text_of(target)}`: tiles, tuples, lists and dictionaries cannot "
+            "be changed in place; make a new one (a tile with tl.where), or write to memory with "
+            "tl.store",
             target,
         )
     raise f.error(

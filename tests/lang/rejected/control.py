@@ -261,3 +261,11 @@ def raises(out, N: tl.constexpr = 3):
 def raises_at_run_time(out, n):
     if n % 2:
         raise ValueError("n must be even")
+
+
+@rejects(out=OUT, n=3)
+def list_of_accumulators(out, n):
+    sums = [0.0, 0.0]
+    for k in tl.static_range(2):
+        sums[k] += tl.load(out + k)
+    tl.store(out, sums[0])

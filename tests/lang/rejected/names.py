@@ -91,3 +91,9 @@ def deleted(out):
 @rejects(out=OUT)
 def missing_argument_of_the_kernel(out, n):
     tl.store(out, n)
+
+
+@rejects(out=OUT)
+def function_without_tl(out):
+    i = tl.arange(0, 8)
+    store(out + i, 1.0)  # noqa: F821

@@ -145,3 +145,38 @@ def assertion_that_does_not_hold(out, N: tl.constexpr = 6):
 @rejects(out=OUT)
 def static_assert_that_does_not_hold(out, N: tl.constexpr = 6):
     tl.static_assert(N % 4 == 0, "N must be a multiple of 4")
+
+
+@rejects(out=OUT, n=3)
+def ands_without_parentheses(out, n):
+    i = tl.arange(0, 8)
+    fine = 0 <= (i & 3) < n
+    tl.store(out + i, 1.0, mask=fine & (i < n))
+    tl.store(out + i, 1.0, mask=i < n & i < 4)
+
+
+@rejects(out=OUT)
+def axis_that_is_a_tile(out):
+    i = tl.arange(0, 8)
+    tl.store(out + i, tl.max(i, i))
+
+
+@rejects(out=OUT)
+def function_of_numpy(out):
+    tl.store(out, np.exp(tl.load(out)))
+
+
+@rejects(out=OUT)
+def dtype_of_numpy(out):
+    tl.store(out, tl.load(out).to(np.float16))
+
+
+@rejects(out=OUT)
+def cast_of_numpy(out):
+    tl.store(out, np.float16(tl.load(out)))
+
+
+@rejects(out=OUT)
+def combines_into_two(out):
+    i = tl.arange(0, 8)
+    tl.store(out, tl.reduce(i, 0, lambda a, b: (a, b)))
