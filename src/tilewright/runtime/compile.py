@@ -23,6 +23,7 @@ from tilewright.passes.origins import read_params, written_params
 from tilewright.runtime import cache as disk
 from tilewright.runtime.closure import Closure, Place, scan
 from tilewright.targets.base import Binary, Target
+from tilewright.targets.places import place_and_callers
 
 PACKAGE = Path(__file__).parents[1]
 OBJECT = "object"
@@ -257,7 +258,8 @@ def move_sites(metadata: dict[str, Any], places: list[Place]) -> None:
     if before == places or len(before) != len(places):
         return
     moves = list(zip(before, places))
-    for site in metadata["sites"]:
+    sites = (x for site in metadata["sites"] for x in place_and_callers(site))
+    for site in sites:
         for old, new in moves:
             if site["file"] == old.file and old.first <= site["line"] < old.first + old.count:
                 site["file"] = new.file

@@ -29,6 +29,7 @@ from tilewright.targets.base import Keep, ShortcutSpec
 from tilewright.targets.cpu import fastcall, threads
 from tilewright.targets.fastcall.frame import SLOTS
 from tilewright.targets.fastcall.shortcut import Shortcut, compile_launcher
+from tilewright.targets.places import place_loc
 from tilewright.targets.storage import HostStorage
 
 STATE_WORDS = 16  # the launch's state: 8 words of the pool, then the record of a fault
@@ -243,7 +244,7 @@ class CpuBinary:
         x, y = words[STATE_WORDS + 1], words[STATE_WORDS + 2]
         number = words[PROGRAM]
         program = (number % x, number // x % y, number // (x * y))
-        loc = site_loc(site)
+        loc = place_loc(site)
         if site["kind"] == "assert":
             return DeviceAssertError(
                 f"{self.metadata['name']}: device-side assert failed at {loc}: program {program}: "
@@ -315,13 +316,6 @@ def slot_format(kind: Type) -> str:
     if dtype.is_float:
         return "d16x" if dtype.bits == 64 else "f20x"
     return "Q16x" if dtype.kind == "uint" else "q16x"
-
-
-def site_loc(site: dict[str, Any]) -> Loc:
-    """Where an access stands in the user's source."""
-    return Loc(
-        site["file"], site["line"], site["col"], site["end_line"], site["end_col"], site["function"]
-    )
 
 
 CPU = CpuTarget()

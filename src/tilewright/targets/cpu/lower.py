@@ -244,7 +244,8 @@ def lower(
     features = frozenset(f[1:] for f in machine.features.split(",") if f.startswith("+"))
     target = {"x86_64": "x86"}.get(machine.arch, machine.arch)
     e = Evaluator(w, OpLanes(w.write, w.fresh, w.declare, target, features))
-    shared = kernel.meta.get("options", {}).get("shared", False)
+    # Counting code, which need not be fast, always allows it: its sites are those of the report.
+    shared = counters or kernel.meta.get("options", {}).get("shared", False)
     plan = Plan(kernel, keep_loads=counters, shared=shared)
     memory = Memory(e, kernel, plan.roots, bounds)
     memory.may_be_alone = all(inst.op.name != "while" for inst in kernel.walk())

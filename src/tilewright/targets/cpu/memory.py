@@ -29,6 +29,7 @@ from tilewright.targets.cpu.lane_memory import (
     spaced_load,
     spaced_store,
 )
+from tilewright.targets.places import place_fields
 
 ARGUMENTS = 6  # slots of the argument block before those of the parameters
 
@@ -39,12 +40,7 @@ def site_record(inst: Inst, kind: str, param: int, dtype: DType) -> dict:
     return {
         "kind": kind,
         "param": param,
-        "file": loc.file,
-        "line": loc.line,
-        "col": loc.col,
-        "end_line": loc.end_line,
-        "end_col": loc.end_col,
-        "function": loc.function,
+        **place_fields(loc),
         "dtype": dtype.name,
         "bytes": dtype.bytes,
         "expression": loc.text,

@@ -39,6 +39,7 @@ from tilewright.targets.cuda.fastcall import (
 )
 from tilewright.targets.cuda.history import History
 from tilewright.targets.fastcall.frame import SLOTS
+from tilewright.targets.places import place_loc
 
 WARP = 32
 # The first word of a fault record: site + 1, the number of the launch, the program.
@@ -247,7 +248,7 @@ class CudaBinary:
         linear = word % (1 << LAUNCH_SHIFT)
         (x, y, _), values = self.history.find(number) or ((1 << 31, 1, 1), None)
         program = (linear % x, linear // x % y, linear // (x * y))
-        loc = site_loc(site)
+        loc = place_loc(site)
         if site["kind"] == "assert":
             return DeviceAssertError(
                 f"{self.name}: device-side assert failed at {loc}: program {program}: "
@@ -329,10 +330,3 @@ def tell_at_exit() -> None:
         check_all()
     except TilewrightError as error:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
-
-
-def site_loc(site: dict[str, Any]) -> Loc:
-    """Where an access stands in the user's source."""
-    return Loc(
-        site["file"], site["line"], site["col"], site["end_line"], site["end_col"], site["function"]
-    )

@@ -15,6 +15,7 @@ from tilewright.passes.facts import root_params, strides
 from tilewright.targets.cuda.emitter import WORDS, Emitter
 from tilewright.targets.cuda.hazards import Hazards
 from tilewright.targets.cuda.tiles import Tile, tile, uniform
+from tilewright.targets.places import place_fields
 
 if TYPE_CHECKING:
     from tilewright.targets.cuda.counters import Counters
@@ -75,12 +76,7 @@ class Memory:
             "kind": kind or (inst.op.access.kind if inst.op.access else "assert"),
             "op": inst.op.name,
             "param": -1 if param is None else param,
-            "file": loc.file,
-            "line": loc.line,
-            "col": loc.col,
-            "end_line": loc.end_line,
-            "end_col": loc.end_col,
-            "function": loc.function,
+            **place_fields(loc),
             "dtype": dtype.name,
             "bytes": dtype.bytes,
             "expression": loc.text,
