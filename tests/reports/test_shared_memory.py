@@ -44,6 +44,15 @@ def test_views_that_overlap(target, by):
     np.testing.assert_array_equal(out, expected)
 
 
+@pytest.mark.parametrize("by", [-257, -256, -255, 250, 255, 256, 257])
+def test_views_about_a_tile_apart(target, by):
+    memory = np.random.default_rng(0).standard_normal(900).astype(np.float32)
+    x, out = memory[300:556], memory[300 + by : 556 + by]
+    expected = x.copy()
+    shift[(1,)](x, out, 256, B=256)
+    np.testing.assert_array_equal(out, expected)
+
+
 @tilewright.jit
 def rotate(x, cosine, sine, out, D: tl.constexpr):
     i = tl.arange(0, D)

@@ -104,3 +104,10 @@ def spaced_store(b: Lanes, place: Lane, stride: int, lane: Lane) -> None:
         mask = ", ".join(f"i1 {str(on).lower()}" for on in inside)
         part = b.offset(place, b.const(k * width * size, t.int64), t.int8) if k else place
         masked_store(b, part, Lane(f"<{mask}>", t.int1, width), pick(b, lane, None, order), size)
+
+
+def store_each(b: Lanes, places: Lane, lane: Lane) -> None:
+    """One element to each place, in lane order: scatters of x86 take more steps than that."""
+    for i in range(lane.width):
+        one, place = b.extract(lane, i), b.extract(places, i)
+        b.write(f"store {one.typed}, ptr {place.text}, align {lane.dtype.bytes}")

@@ -23,7 +23,7 @@ from tilewright.targets.cpu.loops import Loop
 from tilewright.targets.cpu.memory import ARGUMENTS, Memory
 from tilewright.targets.cpu.nest import NestWriter
 from tilewright.targets.cpu.order import second_axis_first
-from tilewright.targets.cpu.plan import Plan
+from tilewright.targets.cpu.plan import ANYWHERE, Plan
 from tilewright.targets.cpu.schedule import Anchor, Nest, Scheduler, segments
 from tilewright.targets.cpu.scratch import Lives, Scratch
 from tilewright.targets.cpu.writer import Writer
@@ -295,12 +295,14 @@ def check_shared(lowering: Lowering) -> None:
     e, w, m = lowering.e, lowering.e.w, lowering.memory
     bad = None
     with w.outside(0):
-        for (i, j), whole in sorted(lowering.plan.relied.items()):
+        for (i, j), reach in sorted(lowering.plan.relied.items()):
             x, y = m.extent(i), m.extent(j)
             meet = e.b.bit_and(e.b.lt(x.low, y.high), e.b.lt(y.low, x.high))
-            if not whole:
-                p, q = (e.bound[lowering.kernel.body.params[k]].lane for k in (i, j))
-                meet = e.b.bit_and(meet, e.b.ne(*(e.b.bitcast(a, t.int64) for a in (p, q))))
+            if reach != ANYWHERE:
+                starts = (e.bound[lowering.kernel.body.params[k]].lane for k in (i, j))
+                gap = e.b.abs(e.b.sub(*(e.b.bitcast(a, t.int64) for a in starts)))
+                near = e.b.bit_and(e.b.gt(gap, e.const(0)), e.b.lt(gap, e.const(reach)))
+                meet = e.b.bit_and(meet, near)
             bad = meet if bad is None else e.b.bit_or(bad, meet)
         if bad is not None:
             share(m, bad)

@@ -28,6 +28,7 @@ from tilewright.targets.cpu.lane_memory import (
     scatter,
     spaced_load,
     spaced_store,
+    store_each,
 )
 from tilewright.targets.places import place_fields
 
@@ -384,6 +385,9 @@ class Memory:
             return
         if a.unmasked and self.is_spaced(a) and (a.pointer.stride < 0 or self.stores_parts(a.size)):
             spaced_store(b, a.pointer.base, a.pointer.stride, lane)
+            return
+        if a.unmasked and b.target == "x86":
+            store_each(b, b.splat(e.lanes_of(a.pointer), width), lane)
             return
         self.masked_store(a, lane, b.splat(e.lanes_of(a.mask), width), memory, contiguous)
 

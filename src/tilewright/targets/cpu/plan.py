@@ -61,6 +61,8 @@ WHOLE = frozenset(
     ["scan", "sort", "histogram", "join", "cat", "flip", "gather", "split"]
 )  # buffer to buffer
 READ_WHOLE = WHOLE | {"device_print"}  # operands lie in buffers
+ANYWHERE = 1 << 61  # arguments may not meet at all
+FAR_APART = 1 << 60  # they may only start at one place
 KEEP_COST = 3  # recompute a value in a second nest only if it takes at most so many cheap steps
 
 
@@ -89,8 +91,9 @@ class Plan:
         self.kernel = kernel
         self.keep_loads = keep_loads  # so that each runs exactly once, and can be counted
         self.shared = shared  # arguments may share memory
-        # Pairs of parameters that were taken not to share memory; True: not even all of it.
-        self.relied: dict[tuple[int, int], bool] = {}
+        # Pairs of parameters that were taken not to share memory, or (where their elements at one
+        # position may be the same) not to start less than so many bytes apart.
+        self.relied: dict[tuple[int, int], int] = {}
         self.strides = strides(kernel)
         self.roots = root_params(kernel)
         self.affine = Affine()
@@ -357,12 +360,23 @@ class Plan:
         a, b = self.roots(p), self.roots(q)
         if self.shared or not a or not b or a & b:
             return False
-        whole = not (same and self.alike(p, q))
+        reach = self.reach(p, q) if same and self.alike(p, q) else ANYWHERE
         for i in a:
             for j in b:
                 pair = (min(i, j), max(i, j))
-                self.relied[pair] = whole or self.relied.get(pair, False)
+                self.relied[pair] = max(reach, self.relied.get(pair, 0))
         return True
+
+    def reach(self, p: Value, q: Value) -> int:
+        """How far apart two tiles of pointers of the same offsets must start to never meet."""
+        reach = 0
+        for pointer in (p, q):
+            steps = self.strides(pointer)
+            if None in steps:
+                return FAR_APART
+            spans = [abs(s) * (n - 1) for n, s in zip(pointer.type.shape, steps, strict=True)]
+            reach = max(reach, sum(spans) + pointer.type.dtype.element_ty.bytes)
+        return reach
 
     def alike(self, p: Value, q: Value) -> bool:
         """Whether two pointers are moved by the same offsets from the start of an argument each."""
