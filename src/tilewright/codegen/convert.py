@@ -116,7 +116,9 @@ def _float_to_float(b: Lanes, x: Lane, dtype: DType) -> Lane:
         if source is ty.bfloat16 and b.target == "nvptx":
             kind = "bfloat" if x.width == 1 else f"<{x.width} x bfloat>"
             held = b.value(f"bitcast {x.typed} to {kind}", source, x.width)
-            wide = b.value(f"fpext {kind} {held.text} to {llvm_type(ty.float32, x.width)}", ty.float32, x.width)
+            wide = b.value(
+                f"fpext {kind} {held.text} to {llvm_type(ty.float32, x.width)}", ty.float32, x.width
+            )
         else:
             wide = b.outline(bf16_to_f32, x) if source is ty.bfloat16 else _widen(b, x)
         return b.cast(wide, dtype)
