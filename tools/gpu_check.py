@@ -1,9 +1,9 @@
-"""Check the CUDA target on a GPU: every op in every dtype, kernels, examples; time it.
+"""Check the CUDA target on a GPU: every op in every dtype, kernels, examples.
 
-    PYTHONPATH=src python tools/gpu_check.py [--ops] [--cases] [--examples] [--public] [--bench]
+    PYTHONPATH=src python tools/gpu_check.py [--ops] [--cases] [--examples] [--public]
 
-Without a choice all checks run, in a few minutes; --bench must be asked for. Needs torch, and for
---bench Triton, in an environment with a GPU; nothing else of the tests' dependencies.
+Without a choice all checks run, in a few minutes. Needs torch in an environment with a GPU, and
+nothing else of the tests' dependencies. `benchmarks/gpu/run.py` times kernels.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import argparse
 import contextlib
 import ctypes
 import importlib.util
-import io
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -323,28 +323,20 @@ def check_examples() -> bool:
 # --- the public way, with torch tensors
 
 
-def load_kernels(name: str) -> Any:
-    path = ROOT / "tools/gpu_kernels.py"
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def ours() -> Any:
-    """The kernels with Tilewright for triton; the name means the real one again afterwards."""
+def load_kernels() -> SimpleNamespace:
+    """Kernels of the benchmarks, with Tilewright for triton."""
     from tilewright import compat
 
-    held = {n: m for n, m in sys.modules.items() if n.partition(".")[0] == "triton"}
-    for name in held:
-        del sys.modules[name]
     compat.install()
-    try:
-        return load_kernels("gpu_kernels_ours")
-    finally:
-        compat.uninstall()
-        sys.modules.update(held)
+    found = SimpleNamespace()
+    for name in ("elementwise", "rows"):
+        path = ROOT / f"benchmarks/gpu/{name}.py"
+        spec = importlib.util.spec_from_file_location(f"gpu_{name}", path)
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        spec.loader.exec_module(module)
+        found.__dict__.update(vars(module))
+    return found
 
 
 def close(x: torch.Tensor, y: torch.Tensor, tolerance: float) -> str | None:
@@ -353,7 +345,7 @@ def close(x: torch.Tensor, y: torch.Tensor, tolerance: float) -> str | None:
 
 
 def check_public() -> bool:
-    kernels, tally = ours(), Tally("torch tensors")
+    kernels, tally = load_kernels(), Tally("torch tensors")
 
     def vector_add() -> str | None:
         x, y = torch.randn(100_003, device="cuda"), torch.randn(100_003, device="cuda")
@@ -429,151 +421,19 @@ def check_public() -> bool:
     return tally.show()
 
 
-# --- timing
-
-
-def milliseconds(call: Callable[[], Any], repeats: int = 60) -> float:
-    """The median time of a call on the GPU, with cold caches."""
-    flush = torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
-    for _ in range(5):
-        call()
-    starts = [torch.cuda.Event(enable_timing=True) for _ in range(repeats)]
-    ends = [torch.cuda.Event(enable_timing=True) for _ in range(repeats)]
-    for start, end in zip(starts, ends, strict=True):
-        flush.zero_()
-        start.record()
-        call()
-        end.record()
-    torch.cuda.synchronize()
-    times = sorted(s.elapsed_time(e) for s, e in zip(starts, ends, strict=True))
-    return times[repeats // 2]
-
-
-def show_row(title: str, work: float, unit: str, times: dict[str, float | str]) -> None:
-    """One line: each contender's milliseconds and rate."""
-    cells = []
-    for name, found in times.items():
-        if isinstance(found, str):
-            cells.append(f"{name} {found}")
-        else:
-            cells.append(f"{name} {found:.4f} ms {work / found / 1e9:.2f} {unit}")
-    print(f"{title:32s} " + " | ".join(cells), flush=True)
-
-
-def timed(call: Callable[[], Any]) -> float | str:
-    try:
-        return milliseconds(call)
-    except Exception as error:
-        return f"failed ({type(error).__name__}: {str(error)[:200]})"
-
-
-def warps_for(block: int) -> int:
-    return 4 if block < 2048 else 8 if block < 8192 else 16
-
-
-def bench(theirs: Any) -> None:
-    mine = ours()
-    contenders = {"ours": mine} | ({"triton": theirs} if theirs is not None else {})
-    bench_add(contenders)
-    for rows, cols in (
-        (65536, 1024), (16384, 8192), (4096, 32768), (4096, 1024), (1823, 781),
-    ):  # fmt: skip
-        bench_softmax(contenders, rows, cols)
-    bench_layer_norm(contenders, 8192, 4096)
-    for size in (2048, 4096, 8192):
-        bench_matmul(contenders, size)
-    for setting in (True, False):
-        with tw.options(bounds=setting):
-            bench_softmax({f"ours, bounds={setting}": mine}, 4096, 8192)
-
-
-def bench_add(contenders: dict[str, Any]) -> None:
-    n = 1 << 28
-    x, y = torch.randn(n, device="cuda"), torch.randn(n, device="cuda")
-    out = torch.empty_like(x)
-    times: dict[str, Any] = {}
-    for name, module in contenders.items():
-        kernel, grid = module.add_kernel, (n // 1024,)
-        times[name] = timed(lambda k=kernel, g=grid: k[g](x, y, out, n, BLOCK=1024))
-    times["torch"] = timed(lambda: torch.add(x, y, out=out))
-    show_row("vector add 2^28 fp32", 12.0 * n, "TB/s", times)
-
-
-def bench_softmax(contenders: dict[str, Any], rows: int, cols: int) -> None:
-    x = torch.randn(rows, cols, device="cuda")
-    out = torch.empty_like(x)
-    block = 1 << (cols - 1).bit_length()
-    times: dict[str, Any] = {}
-    for name, module in contenders.items():
-
-        def call(kernel: Any = module.softmax_kernel) -> None:
-            kernel[(rows,)](out, x, cols, cols, cols, BLOCK=block, num_warps=warps_for(block))
-
-        times[name] = timed(call)
-    times["torch"] = timed(lambda: torch.softmax(x, 1))
-    compiled = torch.compile(lambda v: torch.softmax(v, 1), dynamic=False)
-    times["compile"] = timed(lambda: compiled(x))
-    show_row(f"softmax {rows}x{cols} fp32", 8.0 * rows * cols, "TB/s", times)
-
-
-def bench_layer_norm(contenders: dict[str, Any], rows: int, cols: int) -> None:
-    x = torch.randn(rows, cols, device="cuda", dtype=torch.float16)
-    w, b = (torch.randn(cols, device="cuda", dtype=torch.float16) for _ in range(2))
-    out = torch.empty_like(x)
-    times: dict[str, Any] = {}
-    for name, module in contenders.items():
-
-        def call(kernel: Any = module.layer_norm_kernel) -> None:
-            kernel[(rows,)](out, x, w, b, cols, cols, 1e-5, BLOCK=cols, num_warps=8)
-
-        times[name] = timed(call)
-    layer_norm = torch.nn.functional.layer_norm
-    times["torch"] = timed(lambda: layer_norm(x, (cols,), w, b, 1e-5))
-    compiled = torch.compile(lambda v: layer_norm(v, (cols,), w, b, 1e-5), dynamic=False)
-    times["compile"] = timed(lambda: compiled(x))
-    show_row(f"layer norm {rows}x{cols} fp16", 4.0 * rows * cols, "TB/s", times)
-
-
-def bench_matmul(contenders: dict[str, Any], size: int) -> None:
-    a, b = (torch.randn(size, size, device="cuda", dtype=torch.bfloat16) for _ in range(2))
-    out = torch.empty_like(a)
-    block = (128, 128, 32)
-    grid = ((size // block[0]) * (size // block[1]),)
-    times: dict[str, Any] = {}
-    for name, module in contenders.items():
-
-        def call(kernel: Any = module.matmul_kernel) -> None:
-            kernel[grid](
-                a, b, out, size, size, size, size, size, size, BLOCK_M=block[0],
-                BLOCK_N=block[1], BLOCK_K=block[2], BAND=8, num_warps=4, num_stages=3,
-            )  # fmt: skip
-
-        times[name] = timed(call)
-    times["torch"] = timed(lambda: torch.matmul(a, b, out=out))
-    show_row(f"matmul {size} bf16", 2.0 * size**3, "TFLOP/s", times)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     checks = {
         "ops": check_ops, "cases": check_cases, "examples": check_examples, "public": check_public,
     }  # fmt: skip
-    for name in (*checks, "bench"):
+    for name in checks:
         parser.add_argument(f"--{name}", action="store_true")
     chosen = parser.parse_args()
-    theirs = None
-    if chosen.bench:  # before our stand-in takes the name
-        with contextlib.suppress(ImportError), contextlib.redirect_stderr(io.StringIO()):
-            theirs = load_kernels("gpu_kernels_theirs")
     torch.cuda.init()
     torch.zeros(1, device="cuda")
     print(f"{torch.cuda.get_device_name()}, {CUDA.identity()}", flush=True)
     wanted = [n for n in checks if getattr(chosen, n)]
-    if not wanted and not chosen.bench:
-        wanted = list(checks)
-    results = [checks[name]() for name in wanted]
-    if chosen.bench:
-        bench(theirs)
+    results = [checks[name]() for name in wanted or checks]
     return 0 if all(results) else 1
 
 

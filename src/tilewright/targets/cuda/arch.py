@@ -11,6 +11,7 @@ TRIPLE = "nvptx64-nvidia-cuda"
 # LLVM ends the process when it meets an instruction that an architecture or the version of PTX
 # lacks, so what may be emitted is asked for here, before.
 OLDEST = 75
+ENTRY = "tw_entry"  # the name of every kernel in its machine code
 
 
 @dataclass(frozen=True)

@@ -298,6 +298,12 @@ class Driver:
             log.text,
         )  # fmt: skip
 
+    def registers(self, image: bytes, name: str) -> int:
+        """How many registers a thread of a kernel takes."""
+        function = self.load(image, name, 0)
+        self.unload(function)
+        return function.registers
+
     def unload(self, function: Function) -> None:
         """Free a module, after what runs of it is over."""
         self.call("cuModuleUnload", function.module)

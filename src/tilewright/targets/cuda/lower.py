@@ -13,7 +13,7 @@ from tilewright.ir.rewrite import count_uses
 from tilewright.ops import dot
 from tilewright.targets.counting import SITE_WORDS, work_of
 from tilewright.targets.cuda import ahead, assign, control, mma, numbers, rules
-from tilewright.targets.cuda.arch import Arch
+from tilewright.targets.cuda.arch import ENTRY, Arch
 from tilewright.targets.cuda.axes import axes
 from tilewright.targets.cuda.counters import FLOPS_WORD, Counters
 from tilewright.targets.cuda.emitter import SHARED, Emitter, SharedMemoryError
@@ -23,7 +23,6 @@ from tilewright.targets.cuda.memory import Memory
 from tilewright.targets.cuda.site_facts import describe_sites
 from tilewright.targets.cuda.tiles import Staged, Tile, convert, uniform
 
-ENTRY = "tw_entry"
 MOST_LINES = 4000  # of a kernel that is written in two versions
 # The kernel's own parameters, before the user's.
 OWN = ("i64 %record", "i32 %launch", "i64 %counters")

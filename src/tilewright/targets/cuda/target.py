@@ -16,7 +16,8 @@ from tilewright.passes import pipeline
 from tilewright.targets.base import Keep, ShortcutSpec
 from tilewright.targets.cuda import arch as arches
 from tilewright.targets.cuda import driver, fastcall, storage
-from tilewright.targets.cuda.arch import Arch
+from tilewright.targets.cuda.arch import ENTRY, Arch
+from tilewright.targets.cuda.fit import fitted
 from tilewright.targets.cuda.launch import WARP, CudaBinary
 from tilewright.targets.fastcall.shortcut import Shortcut, compile_launcher
 from tilewright.targets.storage import Storage
@@ -97,13 +98,17 @@ class CudaTarget:
 
     def assemble(self, text: str) -> bytes:
         """Machine code by the driver's assembler; PTX where there is no driver."""
-        ptx = self.assembly(text).encode()
         if self.named or not driver.is_available():
-            return ptx
+            return self.assembly(text).encode()
         found = driver.driver()
-        found.use(driver.current_stream()[0])
-        image, _ = found.link(ptx)
-        return image
+        device, stream = driver.current_stream()
+        found.use(device)
+
+        def build(version: str) -> bytes:
+            return found.link(self.assembly(version).encode())[0]
+
+        with driver.any_time(stream):
+            return fitted(text, arch_of(text), build, partial(found.registers, name=ENTRY))
 
     def assembly(self, text: str) -> str:
         """The PTX of a lowered kernel."""

@@ -1,0 +1,84 @@
+"""The version of a kernel that is rarely run does not decide how many programs run at a time."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import tilewright as tw
+from tilewright import language as tl
+from tilewright.ir import types as t
+from tilewright.ir.types import Type, pointer_to
+from tilewright.lang.frontend import build_kernel
+from tilewright.passes import pipeline
+from tilewright.targets.cuda.arch import find
+from tilewright.targets.cuda.fit import fitted
+from tilewright.targets.cuda.lower import lower
+from tilewright.targets.cuda.target import CudaTarget
+
+ARCH = find("sm_90a")
+
+
+@tw.jit
+def rows_kernel(x, out, rows, cols, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    for row in range(tl.program_id(0), rows, tl.num_programs(0)):
+        value = tl.load(x + row * cols + i, mask=i < cols, other=0.0)
+        tl.store(out + row * cols + i, value / tl.sum(value), mask=i < cols)
+
+
+def text_of(**options) -> str:
+    pointer = Type(pointer_to(t.float32))
+    types = {"x": pointer, "out": pointer, "rows": Type(t.int32), "cols": Type(t.int32)}
+    kernel = pipeline.run(build_kernel(rows_kernel, types, {"BLOCK": 512}, {}))
+    return f"; arch sm_90a\n{lower(kernel, ARCH, num_warps=8, **options).text}"
+
+
+def limits(usual: int, whole: int, **options) -> list[str]:
+    """The registers that code was limited to, as it was built, if a thread takes so many."""
+    built = []
+
+    def build(text: str) -> bytes:
+        built.append(text)
+        return text.encode()
+
+    def registers(image: bytes) -> int:
+        return whole if len(built) == 1 else usual
+
+    fitted(text_of(**options), ARCH, build, registers)
+    return [re.findall(r'maxnreg"="(\d+)', text) for text in built]
+
+
+@pytest.mark.parametrize(
+    ("usual", "whole", "expected"),
+    [
+        (55, 69, [[], [], ["64"]]),  # 4 programs of 8 warps, as without the rare version
+        (41, 48, [[], []]),  # the same number of programs
+        (20, 30, [[]]),  # as many as there can be
+        (120, 140, [[], [], ["128"]]),
+    ],
+)
+def test_registers_are_limited_where_programs_would_be_lost(usual, whole, expected):
+    assert limits(usual, whole) == expected
+
+
+def test_what_the_user_says_stays():
+    assert limits(55, 69, max_registers=72) == [["72"]]
+
+
+def test_a_kernel_without_checks_has_one_version():
+    assert limits(55, 69, bounds=False) == [[]]
+
+
+def test_the_usual_version_is_without_reports():
+    target, seen = CudaTarget("sm_90a"), []
+
+    def build(text: str) -> bytes:
+        seen.append(target.assembly(text))
+        return seen[-1].encode()
+
+    fitted(text_of(), ARCH, build, lambda image: 100 if len(seen) == 1 else 40)
+    reports = [text.count("ld.volatile") for text in seen]
+    assert reports[0] > 0 and reports[1] == 0 and reports[2] == reports[0]
+    assert ".maxnreg" in seen[2] and ".maxnreg" not in seen[0]
