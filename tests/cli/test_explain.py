@@ -103,6 +103,15 @@ def test_launches_have_their_effect_once_and_idle_kernels_are_named(tmp_path):
     assert "launched 3 times" in run.stdout
 
 
+def test_code_for_an_architecture_is_told_of(tmp_path):
+    run = tilewright("explain", "--json", "--arch", "sm_90a", script(tmp_path))
+    (double,) = json.loads(run.stdout)["kernels"]
+    assert double["target"] == "cpu" and double["gpu"]["arch"] == "sm_90a"
+    assert [a["kind"] for a in double["gpu"]["accesses"]] == ["load", "store"]
+    run = tilewright("explain", "--arch", "sm_1", script(tmp_path), status=2)
+    assert "sm_90a" in run.stderr
+
+
 def test_a_script_that_raises_shows_its_traceback_and_the_report_so_far(tmp_path):
     run = tilewright("explain", script(tmp_path, 'raise KeyError("gone")'), status=1)
     assert "KeyError: 'gone'" in run.stderr

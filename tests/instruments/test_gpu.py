@@ -15,6 +15,7 @@ from tilewright.instruments.advice import advice
 from tilewright.instruments.explain import explaining
 from tilewright.instruments.gpu import GpuCode, OddNumbers, SharedAccess, WarpAccess
 from tilewright.instruments.ledger import Ledger
+from tilewright.targets import base
 from tilewright.targets.cuda import assembler
 
 
@@ -172,3 +173,30 @@ def test_code_for_a_gpu_that_is_not_there(monkeypatch):
     ledger = Ledger()
     ledger.add_kernel(replace(run, gpu=unknown))
     assert "at most 32" in report.text(ledger)
+
+
+@tw.jit
+def large_kernel(x, y, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(y + i, tl.gather(tl.load(x + i), tl.load(y + i), 0))
+
+
+def test_code_that_a_gpu_cannot_have():
+    x, y = np.zeros(32768, np.int32), np.zeros(32768, np.int32)
+    ledger = Ledger()
+    with tw.options(target="cpu"), explaining(ledger, arch="sm_75"):
+        large_kernel[(1,)](x, y, N=32768)
+    (run,) = ledger.kernels
+    assert run.sites and advice(run) == []
+    assert "131072 bytes of shared memory, sm_75 has 65536" in run.gpu.problem
+    assert "sm_75: none, for the kernel needs" in " ".join(report.text(ledger).split())
+
+
+def test_launches_that_are_recorded_are_left_alone(monkeypatch):
+    x, y = np.zeros((128, 64), np.float32), np.zeros(128, np.float32)
+    ledger = Ledger()
+    target = base.find("cpu")
+    monkeypatch.setattr(type(target), "is_recording", lambda self, place=-1: True)
+    with tw.options(target="cpu"), explaining(ledger):
+        columns_kernel[(1,)](x, y, N=128)
+    assert ledger.kernels == []

@@ -62,7 +62,7 @@ class Explainer:
         run: Callable[[], Any],
     ) -> Any:
         call = jit.prepare(arguments, options)
-        if call.target is None:
+        if call.target is None or call.target.is_recording(place_of(call)):
             return run()
         sizes = call.grid(grid)
         key = (jit, call.key, sizes, shapes_of(call))
@@ -81,6 +81,11 @@ class Explainer:
         for place in scan(jit).places:
             self.ledger.add_helpers(place.file, place.first, place.count)
         return entry.handle
+
+
+def place_of(call: Call) -> int:
+    """Where the launch will be."""
+    return call.target.place(call.device, call.settings.team)
 
 
 def again(run: KernelRun) -> KernelRun:

@@ -103,7 +103,7 @@ class OddNumbers:
 
 @dataclass(frozen=True, slots=True)
 class GpuCode:
-    """The code of a kernel for a GPU. What is not known is None.
+    """The code of a kernel for a GPU, or the `problem` why there is none; None is not known.
 
     `source` says where registers come from: "driver", "ptxas" or "". `occupancy` is the share of
     the warps of a multiprocessor that `programs` of them are, and `limit` what is used up first.
@@ -120,6 +120,7 @@ class GpuCode:
     occupancy: float | None = None
     limit: str | None = None
     processors: int | None = None
+    problem: str | None = None
     memory_read: int | None = None
     memory_written: int | None = None
     accesses: tuple[WarpAccess, ...] = ()

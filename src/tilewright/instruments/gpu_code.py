@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from tilewright.errors import UnsupportedError
 from tilewright.instruments.counting import ACCESSES, Counting
 from tilewright.instruments.gpu import GpuCode, OddNumbers, SharedAccess, WarpAccess, ways_of
 from tilewright.runtime.call import Call
@@ -22,7 +23,7 @@ from tilewright.targets.counting import (
 from tilewright.targets.cuda import arch as arches
 from tilewright.targets.cuda.assembler import assembled_facts
 from tilewright.targets.cuda.occupancy import occupancy
-from tilewright.targets.cuda.target import CudaTarget
+from tilewright.targets.cuda.target import CudaTarget, warps_of
 
 ELEMENT_BITS = 32  # of the word FIRST; the program is above
 
@@ -50,7 +51,10 @@ def static(call: Call, arch: str) -> GpuCode:
     target = CudaTarget(arch)
     request = call.on(target).request()
     kernel, _ = make_ir(request, {})
-    lowered = target.lower(kernel, bounds=request.bounds, counters=False)
+    try:
+        lowered = target.lower(kernel, bounds=request.bounds, counters=False)
+    except UnsupportedError as error:
+        return GpuCode(target.arch(), warps_of(request.options), 0, problem=error.message)
     code = Gathering(lowered.metadata, lowered.metadata["sites"]).code()
     facts = assembled_facts(target.assembly(lowered.text), target.arch())
     if facts is None:

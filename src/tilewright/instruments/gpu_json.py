@@ -12,6 +12,7 @@ def gpu_json(code: GpuCode) -> dict[str, Any]:
     return {
         "arch": code.arch,
         "warps": code.warps,
+        "problem": code.problem,
         "shared_bytes": code.shared,
         "source": code.source or None,
         "registers": code.registers,

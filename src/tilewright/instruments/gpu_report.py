@@ -14,6 +14,8 @@ COUNTED = {"requests", "sectors", "turns", "conflicts"}
 
 def code_line(code: GpuCode) -> str:
     """Registers, shared memory and occupancy."""
+    if code.problem is not None:
+        return f"{code.arch}: none, for {code.problem}"
     parts = [plural(code.warps, "warp") + " a program"]
     if code.registers is not None:
         spilled = f" and {plural(code.spill_bytes, 'byte')} in memory" if code.spill_bytes else ""

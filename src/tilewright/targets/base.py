@@ -128,6 +128,9 @@ class Target(Protocol):
     def room(self, place: int = -1) -> int:
         """How many bytes of storage may be taken there."""
 
+    def is_recording(self, place: int = -1) -> bool:
+        """Whether launches are put down for later instead of being done."""
+
     def clock(
         self, place: int = -1, cold: bool = False
     ) -> Callable[[Callable[[], Any]], int] | None:

@@ -503,7 +503,10 @@ class SimulatedTarget(CudaTarget):
     def room(self, place: int = -1) -> int:
         return 1 << 30
 
-    def clock(self, place: int = -1) -> None:
+    def is_recording(self, place: int = -1) -> bool:
+        return False
+
+    def clock(self, place: int = -1, cold: bool = False) -> None:
         """Launches are over when they return."""
 
 

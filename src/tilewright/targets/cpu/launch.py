@@ -121,6 +121,9 @@ class CpuTarget:
     def room(self, place: int = -1) -> int:
         return MOST_STORAGE
 
+    def is_recording(self, place: int = -1) -> bool:
+        return False
+
     def clock(self, place: int = -1, cold: bool = False) -> None:
         """Launches are over when they return."""
 

@@ -75,6 +75,21 @@ def room(place: int) -> int:
         return found.free_memory() // 2
 
 
+def in_force(place: int) -> tuple[int, int]:
+    """The number of a device (-1: the current one), and the stream in force on it."""
+    device, stream = driver.current_stream()
+    return (device, stream) if place in (-1, device) else (place, driver.stream_of(place))
+
+
+def is_recording(place: int) -> bool:
+    """Whether launches on the stream in force become part of a graph."""
+    device, stream = in_force(place)
+    if not stream:  # the default stream cannot be captured
+        return False
+    with driver.in_force(device):
+        return driver.driver().is_capturing(stream)
+
+
 def cold_clock(place: int) -> Callable[[Callable[[], object]], int]:
     """As `spent`, with cold caches, and work before that lasts until all of `run` is in the queue:
     else a short kernel takes as long as its launch."""
@@ -84,9 +99,7 @@ def cold_clock(place: int) -> Callable[[Callable[[], object]], int]:
 
 def spent(place: int, run: Callable[[], object], flush: DeviceStorage | None = None) -> int:
     """Nanoseconds that the work which `run` starts takes on the stream in force of a device."""
-    device, stream = driver.current_stream()
-    if place not in (-1, device):
-        device, stream = place, driver.stream_of(place)
+    device, stream = in_force(place)
     with driver.in_force(device):
         start, end = driver.Event(), driver.Event()
         if flush is not None:

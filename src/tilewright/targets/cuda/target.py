@@ -142,6 +142,9 @@ class CudaTarget:
     def room(self, place: int = -1) -> int:
         return storage.room(place)
 
+    def is_recording(self, place: int = -1) -> bool:
+        return storage.is_recording(place)
+
     def clock(
         self, place: int = -1, cold: bool = False
     ) -> Callable[[Callable[[], Any]], int] | None:
