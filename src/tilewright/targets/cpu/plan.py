@@ -304,7 +304,7 @@ class Plan:
             for write in self.writes.get(self.segment[inst], []):
                 after = self.order[inst] < self.order[write] < last
                 if after and not (
-                    write.operands and self.apart(inst.operands[0], write.operands[0])
+                    write.operands and self.apart(inst.operands[0], write.operands[0], same=False)
                 ):
                     return True
         return False
