@@ -145,6 +145,60 @@ def shifted_kernel(x, y, BLOCK: tl.constexpr):
     tl.store(y + i, tl.load(x + i - 1))
 
 
+@tw.jit
+def backwards_kernel(x, y, n, BLOCK: tl.constexpr):
+    """Reads what lies before the address that it is given."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(x - i, mask=i < n), mask=i < n)
+
+
+def test_memory_before_the_address_is_inside(simulated):
+    """No test of scalars shows it, so each access is checked by itself."""
+    memory, y = np.arange(600, dtype=np.float32), np.zeros(300, np.float32)
+    with simulated():
+        backwards_kernel[(3,)](memory[399:], y, 300, BLOCK=128)
+    np.testing.assert_array_equal(y, memory[399:99:-1])
+
+
+@tw.jit
+def striding_kernel(x, y, n, BLOCK: tl.constexpr):
+    step = tl.num_programs(0) * BLOCK
+    for start in range(tl.program_id(0) * BLOCK, n, step):
+        i = start + tl.arange(0, BLOCK)
+        tl.store(y + i, 2 * tl.load(x + i, mask=i < n), mask=i < n)
+
+
+@pytest.mark.parametrize("length", [1000, 997])
+def test_loops_stay_inside(length, simulated):
+    """What is written beyond an array's end is dropped and reported, the rest is written."""
+    x, y = np.arange(1000, dtype=np.float32), np.zeros(1000, np.float32)
+    with simulated():
+        if length == 1000:
+            striding_kernel[(3,)](x, y, length, BLOCK=64)
+        else:
+            with pytest.raises(OutOfBoundsError, match="element 997 of 997"):
+                striding_kernel[(1,)](x, y[:length].copy(), 1000, BLOCK=64)
+            return
+    np.testing.assert_array_equal(y, 2 * x)
+
+
+def test_loops_are_tested_before_they_begin():
+    pointer = Type(pointer_to(t.float32))
+    types = {"x": pointer, "y": pointer, "n": Type(t.int32)}
+    kernel = kernel_ir(striding_kernel, types, {"BLOCK": 512}, {})
+    text = lower(kernel, find("sm_80"), bounds=True).text
+    usual = text[text.index("\nsafe") : text.index("\ncareful")]
+    assert "ld.global" in usual and "st.global" in usual
+    assert "%record" not in usual and "!prof" not in usual
+
+
+def test_equal_numbers_are_computed_once():
+    """A mask that holds for all or none of a vector is one comparison for it."""
+    text = copy_text(x=16, y=16, n=16)
+    assert text.count("icmp slt") == 2
+    assert copy_text(x=16, y=16).count("icmp slt") == 8
+
+
 def test_inside_is_not_reported(simulated):
     """A tail whose tile reaches past the end is fine as long as the mask holds it back."""
     x, y = np.ones(1, np.float32), np.zeros(1, np.float32)
