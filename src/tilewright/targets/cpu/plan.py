@@ -303,9 +303,8 @@ class Plan:
                 continue
             for write in self.writes.get(self.segment[inst], []):
                 after = self.order[inst] < self.order[write] < last
-                if after and not (
-                    write.operands and self.apart(inst.operands[0], write.operands[0], same=False)
-                ):
+                pointers = (inst.operands[0], *write.operands[:1])
+                if after and not (write.operands and self.apart(*pointers, same=False)):
                     return True
         return False
 
