@@ -31,10 +31,6 @@ from tilewright import compat  # noqa: E402
 SOURCES = ("elementwise", "rows", "moves", "products")
 FLUSHED = 512 << 20  # long enough to write that launches are queued before it is over
 COMPILED = ("softmax 16384", "layer norm 8192", "rms norm 8192")  # torch.compile is slow to begin
-    "softmax 16384",
-    "layer norm 8192",
-    "rms norm 8192",
-)  # with torch.compile, which is slow
 
 
 def kernels(who: str) -> SimpleNamespace:
