@@ -182,10 +182,22 @@ def test_compile():
     x = np.zeros(1, np.float32)
     handle[(1,)](x, 5)
     assert x[0] == 15
+    handle.run(1, 1, 1, 0, handle.function, handle.metadata, None, None, None, x, 7, 3)
+    assert x[0] == 21
     with pytest.raises(UnsupportedError, match="triton.compile takes an ASTSource here, got str"):
         triton.compile("kernel.ttir")
     with pytest.raises(tilewright.TilewrightError, match="NVIDIA driver"):
         triton.compile(source, target=triton.backends.compiler.GPUTarget("cuda", 80, 32))
+
+
+def test_back_ends():
+    import triton
+    from triton.compiler.compiler import make_backend
+
+    assert isinstance(triton.runtime.driver.active, triton.backends.backends["cpu"].driver)
+    backend = make_backend(triton.runtime.driver.active.get_current_target())
+    assert backend.hash() == backend.hash()
+    assert backend.parse_options({"num_warps": 8}).num_warps == 8
 
 
 @pytest.mark.cpu

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from interpreted import jit, run
 
 import tilewright.language as tl
+from tilewright.errors import CompileError
 
 
 def width_in(dtype):
@@ -83,3 +85,25 @@ def test_default_of_the_library_itself():
     out = np.zeros(1, np.int32)
     run(with_a_default, out=out, N=0)
     assert out[0] == 1
+
+
+@jit
+def limits(out, n, FLOATS: tl.constexpr):
+    tl.store(out, -np.finfo(FLOATS).max)
+    tl.store(out + 1, np.iinfo(np.int16).max + n)
+
+
+def test_functions_of_modules_compute_with_known_values():
+    out = np.zeros(2, np.float32)
+    run(limits, out=out, n=1, FLOATS=np.float16)
+    assert out.tolist() == [-65504, 32768]
+
+
+@jit
+def limit_of_unknown(out, n):
+    tl.store(out, np.iinfo(n).max)
+
+
+def test_functions_of_modules_refuse_unknown_values():
+    with pytest.raises(CompileError, match="cannot make a `np.iinfo` in a kernel"):
+        run(limit_of_unknown, out=np.zeros(1, np.float32), n=5)

@@ -45,7 +45,9 @@ MODULES = {
     "triton._internal_testing": "tilewright.compat.internal_testing",
 }
 # Parts that are there without being imported, as in Triton's own package.
-ATTRIBUTES = ("compiler.compiler", "compiler.errors", "backends.compiler", "knobs", "tools")
+ATTRIBUTES = (
+    "compiler.compiler", "compiler.errors", "backends.compiler", "knobs", "tools", "runtime.errors",
+)  # fmt: skip
 # Names that modules of ours have only for programs written for Triton.
 EXTRA = {
     "tilewright": "tilewright.compat.package_names",

@@ -135,7 +135,10 @@ class CompiledKernel:
 
     @property
     def run(self) -> Callable:
-        """What launches with the arguments of Triton's launchers, the kernel's after them."""
+        """What launches with the arguments of Triton's launchers, the kernel's after them.
+
+        Hooks among them are those of the settings, which every launch calls itself.
+        """
         options = {k: v for k, v in self.options.items() if k in OPTIONS}
         launch = self.jit.run
 
@@ -143,11 +146,7 @@ class CompiledKernel:
             x: int, y: int, z: int, stream: Any, function: Any, metadata: Any,
             launch_metadata: Any, enter: Any, exit: Any, *args: Any,
         ) -> None:  # fmt: skip
-            if enter is not None:
-                enter(launch_metadata)
             launch(*args, grid=(x, y, z), **options)
-            if exit is not None:
-                exit(launch_metadata)
 
         return run
 

@@ -1,0 +1,104 @@
+"""Kernels that TorchInductor generates, with its helpers and its launchers, against torch."""
+
+from __future__ import annotations
+
+import harness
+import pytest
+from harness import check, integers, tensor
+
+pytestmark = pytest.mark.corpus
+
+harness.need()
+
+import torch
+import torch._inductor.config as inductor
+import torch.nn.functional as F
+
+from tilewright.runtime import handle
+
+every_dtype = pytest.mark.parametrize("dtype", harness.DTYPES)
+
+
+@pytest.fixture(autouse=True)
+def generated(monkeypatch):
+    """`torch.compile` makes Triton kernels for the CPU; each test must have launched one."""
+    made = []
+    start = handle.CompiledKernel.__init__
+
+    def note(self, *args):
+        made.append(self)
+        start(self, *args)
+
+    monkeypatch.setattr(handle.CompiledKernel, "__init__", note)
+    torch._dynamo.reset()
+    with inductor.patch(cpu_backend="triton", compile_threads=1, fx_graph_cache=False):
+        yield
+    assert made
+
+
+def compare(function, inputs, dtype, **options):
+    check(torch.compile(function), function, inputs, dtype, **options)
+
+
+@every_dtype
+@pytest.mark.parametrize("shape", [(4, 128), (7, 333), (3, 5000)])
+def test_rows(shape, dtype):
+    def function(x, w):
+        x = F.gelu(x) * 2
+        x = F.layer_norm(x, x.shape[-1:], w)
+        return torch.softmax(x, -1) * torch.sigmoid(x)
+
+    compare(function, [tensor(*shape), tensor(shape[-1])], dtype, error=2 * harness.ERROR[dtype])
+
+
+@every_dtype
+def test_columns_and_scans(dtype):
+    def function(x):
+        return x.sum(0), x.amax(1), x.var(1), torch.cumsum(x, 1), torch.logcumsumexp(x, 1)
+
+    compare(function, [tensor(37, 65)], dtype, grad=False)
+
+
+def test_indices():
+    at = integers(0, 50, 4, 7)
+
+    def function(table):
+        rows = F.embedding(at, table)
+        order, places = rows.sort(dim=-1, stable=True)
+        best = torch.argmax(rows, -1)
+        return torch.cat([order, rows.flip(0)], -1), places, best
+
+    compare(function, [tensor(50, 16)], "float32")
+
+
+def test_images():
+    def function(x):
+        x = F.max_pool2d(F.pad(x, (1, 2, 1, 2), mode="reflect"), 3, 2)
+        return F.interpolate(F.avg_pool2d(x, 2), scale_factor=2.0, mode="bilinear")
+
+    compare(function, [tensor(2, 3, 17, 19)], "float32")
+
+
+def test_random_numbers():
+    function = torch.compile(lambda x: F.dropout(torch.ones_like(x) + torch.rand_like(x), 0.5))
+    x = function(torch.zeros(10000))
+    assert 0.4 < (x == 0).float().mean() < 0.6
+    assert 2.8 < x[x > 0].mean() < 3.2
+
+
+def test_a_model_learns():
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.LayerNorm(32), torch.nn.Linear(32, 5)
+    )
+    step = torch.optim.Adam(model.parameters(), 0.05)
+    compiled = torch.compile(model)
+    x, labels = tensor(40, 16).float(), integers(0, 5, 40)
+    losses = []
+    for _ in range(20):
+        loss = F.cross_entropy(compiled(x), labels)
+        loss.backward()
+        step.step()
+        step.zero_grad()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0] / 4
