@@ -105,5 +105,5 @@ def limit_of_unknown(out, n):
 
 
 def test_functions_of_modules_refuse_unknown_values():
-    with pytest.raises(CompileError, match="cannot make a `np.iinfo` in a kernel"):
+    with pytest.raises(CompileError, match="np.iinfo"):
         run(limit_of_unknown, out=np.zeros(1, np.float32), n=5)
