@@ -106,7 +106,7 @@ class Clipper:
             form = e.compute_inst(anchor.inst, off)
             e.bind(anchor.value, off, form)
             return self.numbers([form])
-        if anchor not in self.nests.reductions or not anchor.inst.attrs.get("combine", ""):
+        if anchor not in self.nests.reductions.along or not anchor.inst.attrs.get("combine", ""):
             return None
         name = anchor.inst.attrs["combine"]
         if name not in IDEMPOTENT and name != "add":

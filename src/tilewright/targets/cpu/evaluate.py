@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from tilewright.codegen import mathlib
 from tilewright.codegen.lanes import Lanes
 from tilewright.codegen.literals import Lane
-from tilewright.errors import InternalError, UnsupportedError
+from tilewright.errors import InternalError
 from tilewright.ir import types as t
-from tilewright.ir.inst import Block, Inst, Value
+from tilewright.ir.inst import Inst, Value
 from tilewright.ir.types import Type
 from tilewright.targets.cpu import progressions
 from tilewright.targets.cpu.forms import Form, Index, Prefix, Steps, Uniform, Vector
@@ -331,52 +331,6 @@ class Evaluator:
             return None
         lanes = [self.lanes_of(f) for f in forms]
         return Vector(inst.op.emit(self.b, *lanes, **inst.attrs), self.w.at)
-
-    # --- regions of lanes
-
-    def run_block(self, block: Block, lanes: list[Lane]) -> list[Lane]:
-        """What a region of elementwise instructions gives for these lanes."""
-        known = dict(zip(block.params, lanes, strict=True))
-        return self.run_insts(block, known)
-
-    def run_insts(
-        self, block: Block, known: dict[Value, Lane], on: Lane | None = None
-    ) -> list[Lane]:
-        """The same with what is known so far, where `on` holds."""
-        for inst in block.insts:
-            if inst.op.name == "yield":
-                return [self.lane_in(known, x) for x in inst.operands]
-            known.update(zip(inst.results, self.run_inst(inst, known, on), strict=True))
-        raise InternalError("a region without a yield")
-
-    def run_inst(self, inst: Inst, known: dict[Value, Lane], on: Lane | None) -> list[Lane]:
-        lanes = [self.lane_in(known, x) for x in inst.operands]
-        if inst.op.name == "constant":
-            return [self.b.const(inst.attrs["value"], inst.result.type.dtype)]
-        if inst.op.name == "if":
-            condition = lanes[0]
-            sides = (self.both(on, condition), self.both(on, self.b.bit_not(condition)))
-            yes, no = (
-                self.run_insts(block, dict(known), side)
-                for block, side in zip(inst.blocks, sides, strict=True)
-            )
-            return [self.b.select(condition, x, y) for x, y in zip(yes, no, strict=True)]
-        if inst.op.name == "device_assert":
-            mask = self.both(on, lanes[1] if len(lanes) > 1 else None)
-            self.stop_unless(inst, [lanes[0]] if mask is None else [lanes[0], mask])
-            return []
-        if not inst.op.is_elementwise:
-            raise UnsupportedError(f"a combining function cannot use {inst.op.name}", inst.loc)
-        return [inst.op.emit(self.b, *lanes, **inst.attrs)]
-
-    def both(self, x: Lane | None, y: Lane | None) -> Lane | None:
-        """Two conditions as one; None is one that holds."""
-        if x is None or y is None:
-            return y if x is None else x
-        return self.b.bit_and(*self.b.match(x, y))
-
-    def lane_in(self, known: dict[Value, Lane], value: Value) -> Lane:
-        return known[value] if value in known else self.scalar(value).lane
 
     # --- buffers
 
