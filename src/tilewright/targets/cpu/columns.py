@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
+from tilewright.targets.cpu.buffers import write_buffer
 from tilewright.targets.cpu.evaluate import Row
 from tilewright.targets.cpu.forms import Index, Vector
 from tilewright.targets.cpu.loops import Loop
@@ -61,7 +62,7 @@ class Held:
         for (anchor, k, c), entry in carried.items():
             place = self.place(inner, c)
             form = Vector(entry.phi, e.w.at)
-            e.write_buffer(e.buffers[anchor.inst.results[k]], place, form)
+            write_buffer(e, e.buffers[anchor.inst.results[k]], place, form)
         e.row = Row()
 
     def results(self) -> Iterator[tuple[Anchor, int, object]]:

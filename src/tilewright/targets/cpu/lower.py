@@ -14,11 +14,13 @@ from tilewright.targets.counting import SITE_WORDS, work_of
 from tilewright.targets.cpu import alone, control, prints, products, sources, turned, wholes
 from tilewright.targets.cpu.atomics import atomic
 from tilewright.targets.cpu.bounds import share
+from tilewright.targets.cpu.buffers import Buffer
 from tilewright.targets.cpu.clip import fill_tail
 from tilewright.targets.cpu.counters import Counters
-from tilewright.targets.cpu.evaluate import Buffer, Evaluator, OpLanes
+from tilewright.targets.cpu.evaluate import Evaluator, OpLanes
 from tilewright.targets.cpu.extents import Extents
 from tilewright.targets.cpu.forms import Uniform
+from tilewright.targets.cpu.lane_memory import load_memory
 from tilewright.targets.cpu.loops import Loop
 from tilewright.targets.cpu.memory import ARGUMENTS, Memory
 from tilewright.targets.cpu.nest import NestWriter
@@ -283,7 +285,7 @@ def bind_params(lowering: Lowering) -> None:
         dtype = value.type.dtype
         place = e.w.fresh("slot")
         e.w.write(f"{place} = getelementptr i64, ptr %args, i64 {ARGUMENTS + 3 * i}")
-        lane = e.load_memory(Lane(place, t.pointer_to(dtype)), dtype, 1)
+        lane = load_memory(e.b, Lane(place, t.pointer_to(dtype)), dtype, 1)
         e.bound[value] = Uniform(lane, 0)
 
 

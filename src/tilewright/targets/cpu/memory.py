@@ -23,6 +23,7 @@ from tilewright.targets.cpu.forms import Form, Index, Prefix, Steps, Uniform, Ve
 from tilewright.targets.cpu.lane_memory import (
     gather,
     is_spaced,
+    load_memory,
     masked_load,
     masked_store,
     scatter,
@@ -300,7 +301,7 @@ class Memory:
             lanes = self.e.row_count() if self.e.w.at == self.e.row.depth else self.e.const(1)
             self.counters.scalar(inst, a, mask, a.pointer.lane, lanes)
         if mask.text == "true":
-            return Uniform(e.load_memory(a.pointer.lane, a.dtype, 1), e.w.at)
+            return Uniform(load_memory(e.b, a.pointer.lane, a.dtype, 1), e.w.at)
         fill_lane = fill.lane if fill is not None else b.const(0, a.dtype)
         return Uniform(self.masked_scalar(a.pointer.lane, mask, fill_lane, a.dtype), e.w.at)
 
@@ -310,7 +311,7 @@ class Memory:
         before = w.here
         w.write(f"br i1 {mask.text}, label %{yes}, label %{join}")
         w.label(yes)
-        value = e.load_memory(address, dtype, 1)
+        value = load_memory(e.b, address, dtype, 1)
         inside = w.here
         w.write(f"br label %{join}")
         w.label(join)
@@ -325,7 +326,7 @@ class Memory:
         contiguous = a.contiguous
         self.check_chunk(inst, index, a)
         if contiguous and a.unmasked:
-            return e.load_memory(a.pointer.base, a.dtype, width)
+            return load_memory(e.b, a.pointer.base, a.dtype, width)
         if a.unmasked and self.is_spaced(a):
             lane = spaced_load(b, a.pointer.base, a.pointer.stride, memory, width)
             return b.ne(lane, b.const(0, memory, width)) if a.dtype is t.int1 else lane

@@ -8,9 +8,10 @@ from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst
 from tilewright.targets.cpu.atomics import atomic
+from tilewright.targets.cpu.buffers import Buffer, write_buffer
 from tilewright.targets.cpu.clip import Clipper, fill_tail, note_tail
 from tilewright.targets.cpu.columns import Held, reduced_axis
-from tilewright.targets.cpu.evaluate import Buffer, Evaluator, Row
+from tilewright.targets.cpu.evaluate import Evaluator, Row
 from tilewright.targets.cpu.forms import Form, Index, Vector
 from tilewright.targets.cpu.loops import Loop
 from tilewright.targets.cpu.memory import Memory
@@ -264,7 +265,7 @@ class NestWriter:
             elif anchor.kind == "device_assert":
                 self.memory.check_assert(anchor.inst, at)
         for buffer, form in assigned:
-            e.write_buffer(buffer, at, form)
+            write_buffer(e, buffer, at, form)
 
     def keep_chunk(self, anchor: Anchor, at: tuple[Index, ...]) -> None:
         e = self.e
@@ -276,18 +277,18 @@ class NestWriter:
         """Put a chunk where it is kept, or into the turned copy that this nest writes instead."""
         copy = self.sideways.get(buffer.name)
         if copy is None:
-            self.e.write_buffer(buffer, at, form)
+            write_buffer(self.e, buffer, at, form)
         else:
-            self.e.write_buffer(copy, (at[1], at[0]), form)
+            write_buffer(self.e, copy, (at[1], at[0]), form)
 
     def hold_chunk(self, anchor: Anchor, at: tuple[Index, ...]) -> None:
         """A value put aside before what it is made of is written to."""
         form = self.e.eval(anchor.value, at)
-        self.e.write_buffer(self.e.buffers[anchor.target], at, form)
+        write_buffer(self.e, self.e.buffers[anchor.target], at, form)
         self.e.bind(anchor.target, at, Vector(self.e.lanes_of(form), self.w.at))
 
     def write_atomic(self, inst: Inst, at: tuple[Index, ...]) -> None:
         lane = atomic(self.memory, inst, at)
         value = inst.result
         if value in self.e.buffers:
-            self.e.write_buffer(self.e.buffers[value], at, Vector(lane, self.w.at))
+            write_buffer(self.e, self.e.buffers[value], at, Vector(lane, self.w.at))

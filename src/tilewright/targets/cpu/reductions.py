@@ -11,6 +11,7 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Value, walk
 from tilewright.ir.types import DType
 from tilewright.passes.commutes import commutes
+from tilewright.targets.cpu.buffers import read_raw, write_buffer
 from tilewright.targets.cpu.evaluate import Evaluator
 from tilewright.targets.cpu.extremes import extreme_number, has_range
 from tilewright.targets.cpu.forms import Index, Uniform, Vector
@@ -255,7 +256,7 @@ class RowReductions:
 def put(e: Evaluator, value: Value, place: tuple[Index, ...], lane: Lane) -> None:
     """Put the value of a reduction where its readers find it."""
     if value.type.shape:
-        e.write_buffer(e.buffers[value], place, Uniform(lane, e.w.at))
+        write_buffer(e, e.buffers[value], place, Uniform(lane, e.w.at))
     else:
         e.bind(value, (), Uniform(lane, e.w.at))
 
@@ -269,9 +270,9 @@ def reduce_across(e: Evaluator, inst: Inst, at: tuple[Index, ...], values: list[
         b.cast(b.splat(v, e.row.width), buf.type.dtype)
         for v, buf in zip(values, buffers, strict=True)
     ]
-    old = [e.lanes_of(e.read_raw(buf, place)) for buf in buffers]
+    old = [e.lanes_of(read_raw(e, buf, place)) for buf in buffers]
     new = combined(e, inst, old, values)
     first = b.eq(at[axis].base, e.const(0))
     for buf, v, n in zip(buffers, values, new, strict=True):
         lane = b.select(first, v, n)
-        e.write_buffer(buf, place, Vector(lane, e.w.at))
+        write_buffer(e, buf, place, Vector(lane, e.w.at))

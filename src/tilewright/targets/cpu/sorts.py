@@ -10,7 +10,7 @@ from tilewright.codegen.literals import Lane, llvm_type
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst
 from tilewright.ir.types import DType, Type
-from tilewright.targets.cpu.evaluate import Buffer
+from tilewright.targets.cpu.buffers import Buffer
 from tilewright.targets.cpu.loops import Loop
 from tilewright.targets.cpu.rows import around, at, chunks, counted, lanes_for, read, write
 from tilewright.targets.cpu.writer import Writer
