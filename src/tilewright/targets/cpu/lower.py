@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
 from tilewright.codegen.literals import Lane
 from tilewright.codegen.llvm import Machine
@@ -21,6 +22,7 @@ from tilewright.targets.cpu.evaluate import Evaluator, OpLanes
 from tilewright.targets.cpu.extents import Extents
 from tilewright.targets.cpu.forms import Uniform
 from tilewright.targets.cpu.lane_memory import load_memory
+from tilewright.targets.cpu.loads import load
 from tilewright.targets.cpu.loops import Loop
 from tilewright.targets.cpu.memory import ARGUMENTS, Memory
 from tilewright.targets.cpu.nest import NestWriter
@@ -28,6 +30,7 @@ from tilewright.targets.cpu.order import second_axis_first
 from tilewright.targets.cpu.plan import ANYWHERE, Plan
 from tilewright.targets.cpu.schedule import Anchor, Nest, Scheduler, segments
 from tilewright.targets.cpu.scratch import Lives, Scratch
+from tilewright.targets.cpu.stores import store
 from tilewright.targets.cpu.writer import Writer
 
 ENTRY = "tw_entry"
@@ -219,9 +222,9 @@ class Lowering:
         elif anchor.kind == "dot":
             products.write_dot(self, inst)
         elif name == "load":
-            self.e.bind(inst.result, (), self.memory.load(inst, ()))
+            self.e.bind(inst.result, (), load(self.memory, inst, ()))
         elif name == "store":
-            self.memory.store(inst, ())
+            store(self.memory, inst, ())
         elif name in ("atomic_rmw", "atomic_cas"):
             old = atomic(self.memory, inst, ())
             self.e.bind(inst.result, (), Uniform(old, self.e.w.at))
@@ -253,7 +256,7 @@ def lower(
     memory.may_be_alone = all(inst.op.name != "while" for inst in kernel.walk())
     if counters:
         memory.counters = Counters(e, memory)
-    e.load, e.stop_unless = memory.load, memory.stop_unless
+    e.load, e.stop_unless = partial(load, memory), memory.stop_unless
     nests = NestWriter(e, memory, machine.vector_bytes)
     lowering = Lowering(kernel, machine, e, memory, nests, plan, Extents(plan))
     bind_params(lowering)

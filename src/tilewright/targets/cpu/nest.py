@@ -18,6 +18,7 @@ from tilewright.targets.cpu.memory import Memory
 from tilewright.targets.cpu.pieces import begin_piece, count_digits, find_sites
 from tilewright.targets.cpu.reductions import RowReductions
 from tilewright.targets.cpu.schedule import Anchor, Nest
+from tilewright.targets.cpu.stores import store
 from tilewright.targets.cpu.widths import lanes_of_chunk
 
 SHORT_ROW = 4  # chunks that are written one after the other, not as a loop
@@ -249,7 +250,7 @@ class NestWriter:
         assigned: list[tuple[Buffer, Form]] = []
         for anchor in self.nest.anchors:
             if anchor.kind == "store":
-                self.memory.store(anchor.inst, at)
+                store(self.memory, anchor.inst, at)
             elif anchor.kind == "atomic":
                 self.write_atomic(anchor.inst, at)
             elif anchor.kind == "reduce":
