@@ -27,9 +27,10 @@ from tilewright.targets.cpu.loops import Loop
 from tilewright.targets.cpu.memory import ARGUMENTS, Memory
 from tilewright.targets.cpu.nest import NestWriter
 from tilewright.targets.cpu.order import second_axis_first
-from tilewright.targets.cpu.plan import ANYWHERE, Plan
+from tilewright.targets.cpu.plan import Plan
 from tilewright.targets.cpu.schedule import Anchor, Nest, Scheduler, segments
 from tilewright.targets.cpu.scratch import Lives, Scratch
+from tilewright.targets.cpu.sharing import ANYWHERE
 from tilewright.targets.cpu.stores import store
 from tilewright.targets.cpu.writer import Writer
 
@@ -252,7 +253,7 @@ def lower(
     # Counting code, which need not be fast, always allows it: its sites are those of the report.
     shared = counters or kernel.meta.get("options", {}).get("shared", False)
     plan = Plan(kernel, keep_loads=counters, shared=shared)
-    memory = Memory(e, kernel, plan.roots, bounds)
+    memory = Memory(e, kernel, plan.sharing.roots, bounds)
     memory.may_be_alone = all(inst.op.name != "while" for inst in kernel.walk())
     if counters:
         memory.counters = Counters(e, memory)
@@ -300,7 +301,7 @@ def check_shared(lowering: Lowering) -> None:
     e, w, m = lowering.e, lowering.e.w, lowering.memory
     bad = None
     with w.outside(0):
-        for (i, j), reach in sorted(lowering.plan.relied.items()):
+        for (i, j), reach in sorted(lowering.plan.sharing.relied.items()):
             x, y = m.extent(i), m.extent(j)
             meet = e.b.bit_and(e.b.lt(x.low, y.high), e.b.lt(y.low, x.high))
             if reach != ANYWHERE:

@@ -10,7 +10,7 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Inst
 from tilewright.targets.cpu.buffers import Buffer, read_buffer
 from tilewright.targets.cpu.forms import Form, Index, Steps, Uniform
-from tilewright.targets.cpu.plan import is_reshuffle
+from tilewright.targets.cpu.kinds import is_reshuffle
 
 if TYPE_CHECKING:
     from tilewright.targets.cpu.evaluate import Evaluator

@@ -10,7 +10,7 @@ from tilewright.targets.cpu.buffers import Buffer
 from tilewright.targets.cpu.follow import follow
 from tilewright.targets.cpu.gemm import Panel
 from tilewright.targets.cpu.gemm_pack import pack_transposed_function
-from tilewright.targets.cpu.plan import is_large
+from tilewright.targets.cpu.kinds import is_large
 from tilewright.targets.cpu.schedule import Anchor, Nest
 
 if TYPE_CHECKING:
