@@ -15,7 +15,7 @@ from tilewright.ir.inst import Kernel
 from tilewright.passes import pipeline
 from tilewright.targets.base import Keep, ShortcutSpec
 from tilewright.targets.cuda import arch as arches
-from tilewright.targets.cuda import driver, fastcall, storage
+from tilewright.targets.cuda import driver, fastcall, modules, storage, streams
 from tilewright.targets.cuda.arch import ENTRY, Arch
 from tilewright.targets.cuda.fit import fitted
 from tilewright.targets.cuda.launch import WARP, CudaBinary
@@ -59,7 +59,7 @@ class CudaTarget:
         """The architecture that was named, or that of the current device."""
         if self.named:
             return arches.find(self.named)
-        device, _ = driver.current_stream()
+        device, _ = streams.current_stream()
         return arches.of_capability(driver.driver().device(device).capability)
 
     def identity(self) -> str:
@@ -101,14 +101,14 @@ class CudaTarget:
         if self.named or not driver.is_available():
             return self.assembly(text).encode()
         found = driver.driver()
-        device, stream = driver.current_stream()
+        device, stream = streams.current_stream()
         found.use(device)
 
         def build(version: str) -> bytes:
-            return found.link(self.assembly(version).encode())[0]
+            return modules.link(found, self.assembly(version).encode())[0]
 
-        with driver.any_time(stream):
-            return fitted(text, arch_of(text), build, partial(found.registers, name=ENTRY))
+        with modules.any_time(stream):
+            return fitted(text, arch_of(text), build, partial(modules.registers, found, name=ENTRY))
 
     def assembly(self, text: str) -> str:
         """The PTX of a lowered kernel."""
