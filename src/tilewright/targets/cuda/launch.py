@@ -11,8 +11,6 @@ import weakref
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-import numpy as np
-
 from tilewright.errors import (
     DeviceAssertError,
     InternalError,
@@ -40,6 +38,7 @@ from tilewright.targets.cuda.history import History
 from tilewright.targets.cuda.modules import Function
 from tilewright.targets.fastcall.frame import SLOTS
 from tilewright.targets.places import place_loc
+from tilewright.targets.values import rounded
 
 WARP = 32
 # The first word of a fault record: site + 1, the number of the launch, the program.
@@ -136,7 +135,7 @@ class CudaBinary:
         try:
             pack(buffer.memory, 0, *head, *own, *values)
         except (OverflowError, struct.error):
-            pack(buffer.memory, 0, *head, *own, *self.rounded(values))
+            pack(buffer.memory, 0, *head, *own, *rounded(values))
         self.history.remember(number, buffer.address)
         if stream and not self.history.is_captured and driver.driver().is_capturing(stream):
             self.history.note_capture()
@@ -217,16 +216,6 @@ class CudaBinary:
             f"{self.name}: the grid {grid} is too large for a GPU, which takes at most "
             f"{GRID_LIMITS}; put the large size first"
         )
-
-    def rounded(self, values: Sequence[Any]) -> list[Any]:
-        """The values with floats beyond fp32 as the infinities they round to."""
-        out = []
-        for value in values:
-            if isinstance(value, float):
-                with np.errstate(over="ignore"):
-                    value = float(np.float32(value))
-            out.append(value)
-        return out
 
     # --- faults
 
