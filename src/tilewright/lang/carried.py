@@ -10,6 +10,7 @@ from tilewright.errors import CompileError
 from tilewright.ir.inst import Block, Value, walk
 from tilewright.ir.types import Type
 from tilewright.lang.promote import scalar_dtype
+from tilewright.lang.source import last_assignment
 from tilewright.lang.tensor import tensor
 from tilewright.lang.values import (
     NUMBERS,
@@ -143,16 +144,6 @@ def advice(path: str, before: Any, after: Any) -> str:
             f"start with {path} = tl.full({list(kind.shape)}, {first}, dtype={kind.dtype.spelled})"
         )
     return f"start with {path} = tl.zeros({list(kind.shape)}, dtype={kind.dtype.spelled})"
-
-
-def last_assignment(body: Sequence[ast.stmt], name: str) -> int | None:
-    lines = [
-        inner.lineno
-        for statement in body
-        for inner in ast.walk(statement)
-        if isinstance(inner, ast.Name) and inner.id == name and isinstance(inner.ctx, ast.Store)
-    ]
-    return max(lines, default=None)
 
 
 def first_type(path: str, leaf: Any) -> Type | None:

@@ -17,7 +17,7 @@ from tilewright.lang.expressions import text_of
 from tilewright.lang.outcome import FALL, Returned
 from tilewright.lang.promote import constant
 from tilewright.lang.shapes import item
-from tilewright.lang.source import reads
+from tilewright.lang.source import last_assignment, reads
 from tilewright.lang.tensor import known, tensor
 from tilewright.lang.values import (
     Undefined,
@@ -208,20 +208,9 @@ def places(f: Frontend, node: ast.If, name: str) -> list[str]:
     """Where each branch gets the value of a name."""
     out = []
     for body in (node.body, node.orelse):
-        line = assignment_line(body, name)
+        line = last_assignment(body, name)
         out.append(f"(line {line + f.scope.source.shift})" if line else "(before the `if`)")
     return out
-
-
-def assignment_line(body: Sequence[ast.stmt], name: str) -> int | None:
-    """The last line of a body that assigns to a name."""
-    lines = [
-        inner.lineno
-        for statement in body
-        for inner in ast.walk(statement)
-        if isinstance(inner, ast.Name) and inner.id == name and isinstance(inner.ctx, ast.Store)
-    ]
-    return max(lines, default=None)
 
 
 def emit_if(

@@ -7,7 +7,7 @@ import inspect
 import linecache
 import textwrap
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -149,3 +149,14 @@ def lambda_source(fn: Callable) -> Source:
     text = "".join(lines)
     shown = ast.get_source_segment(text, found[0]) or ""
     return Source(code.co_filename, 0, shown, found[0], None if text.isascii() else lines)
+
+
+def last_assignment(body: Sequence[ast.stmt], name: str) -> int | None:
+    """The last line of a body that assigns to a name."""
+    lines = [
+        inner.lineno
+        for statement in body
+        for inner in ast.walk(statement)
+        if isinstance(inner, ast.Name) and inner.id == name and isinstance(inner.ctx, ast.Store)
+    ]
+    return max(lines, default=None)

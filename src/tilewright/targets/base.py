@@ -11,7 +11,8 @@ from tilewright.ir.inst import Kernel
 from tilewright.targets.storage import Storage
 
 
-class Code(Protocol):
+@dataclass(frozen=True, slots=True)
+class Code:
     """A lowered kernel: text for the assembler, and what to keep beside the machine code."""
 
     text: str

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from tilewright.runtime import arrays, compile
-from tilewright.targets.cuda import driver, fastcall, launch
+from tilewright.targets.cuda import driver, fastcall, launch, modules, streams, symbols
 from tilewright.targets.fastcall.layouts import LAYOUT, Layouts
 
 CAPABILITY = {75: 9, 76: 0, 16: 132, 97: 227 << 10, 82: 1 << 16, 10: 32}
@@ -43,7 +43,7 @@ class FakeLibrary:
         self.memory: list[Any] = []
         self.places: dict[int, int] = {}  # devices by address
         self.numbers = 0
-        for name, types in driver.SIGNATURES.items():
+        for name, types in symbols.SIGNATURES.items():
             setattr(self, name, self.function(name, types))
         self.cuGetErrorString = self.function(
             "cuGetErrorString", (ctypes.c_int, ctypes.POINTER(ctypes.c_char_p))
@@ -165,7 +165,7 @@ class FakeGpu:
         bindings = SimpleNamespace(
             _cuda_getDevice=self.device, _cuda_getCurrentRawStream=self.streams.__getitem__
         )
-        monkeypatch.setattr(driver, "torch_cuda", lambda: bindings)
+        monkeypatch.setattr(streams, "torch_cuda", lambda: bindings)
         monkeypatch.setattr(fastcall, "_native", None)
         get_stream = self.callback(self.get_stream, ctypes.c_int32, ctypes.c_void_p)
         monkeypatch.setattr(fastcall, "stream_getter", lambda: get_stream)
@@ -181,8 +181,8 @@ class FakeGpu:
         compile._loaded.clear()
         driver.process_driver.cache_clear()
         launch.live.clear()
-        driver._reader.clear()
-        driver.retired.clear()
+        streams._reader.clear()
+        modules.retired.clear()
 
     def callback(self, function: Callable, *types: Any) -> int:
         made = ctypes.CFUNCTYPE(ctypes.c_int, *types)(function)

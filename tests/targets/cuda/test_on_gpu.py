@@ -12,7 +12,7 @@ import tilewright.language as tl
 from tilewright.errors import LaunchError, OutOfBoundsError
 from tilewright.runtime import arrays, compile
 from tilewright.runtime.kernel import JITFunction, unobserved
-from tilewright.targets.cuda import driver
+from tilewright.targets.cuda import driver, modules
 from tilewright.targets.cuda.launch import check_all
 
 torch = pytest.importorskip("torch")
@@ -232,10 +232,10 @@ def test_modules_are_unloaded():
         del kernel
         compile._loaded.clear()
         gc.collect()
-        assert driver.retired
+        assert modules.retired
     records = len(found.free_records)
     tw.jit(add)[(1,)](x, x, out, 64, 1.0, BLOCK=128)
-    assert not driver.retired and len(found.free_records) == records  # one back, one taken
+    assert not modules.retired and len(found.free_records) == records  # one back, one taken
     assert out.eq(2).all()
 
 

@@ -11,7 +11,7 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Inst
 from tilewright.ir.types import DType
 from tilewright.targets.cpu.forms import Index
-from tilewright.targets.cpu.lane_memory import masked_load, masked_store
+from tilewright.targets.cpu.lane_memory import load_memory, masked_load, masked_store
 from tilewright.targets.cpu.loops import Loop
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ def plain_now(m: Memory, inst: Inst, pointer: Lane, values: list[Lane]) -> Lane:
     """One read-modify-write that nobody else can meet."""
     e, b = m.e, m.e.b
     (value,) = values
-    old = e.load_memory(pointer, value.dtype, 1)
+    old = load_memory(e.b, pointer, value.dtype, 1)
     new = combine_atomic(b, inst.attrs.get("kind", "add"), old, value)
     e.w.write(f"store {new.typed}, ptr {pointer.text}, align {value.dtype.bytes}")
     return old

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilewright.codegen.literals import Lane
-from tilewright.targets.cpu.evaluate import Buffer, Evaluator
+from tilewright.targets.cpu.buffers import Buffer, write_buffer
+from tilewright.targets.cpu.evaluate import Evaluator
 from tilewright.targets.cpu.forms import Index, Prefix, Uniform
 from tilewright.targets.cpu.loops import Loop
 from tilewright.targets.cpu.schedule import Anchor
@@ -106,7 +107,7 @@ class Clipper:
             form = e.compute_inst(anchor.inst, off)
             e.bind(anchor.value, off, form)
             return self.numbers([form])
-        if anchor not in self.nests.reductions or not anchor.inst.attrs.get("combine", ""):
+        if anchor not in self.nests.reductions.along or not anchor.inst.attrs.get("combine", ""):
             return None
         name = anchor.inst.attrs["combine"]
         if name not in IDEMPOTENT and name != "add":
@@ -141,7 +142,7 @@ def fill_tail(e: Evaluator, buffer: Buffer) -> None:
         index.append(Index(counter, e.w.at, vector=d == tail.axis))
     before = e.row
     e.row = type(before)(tail.width, shape[tail.axis], e.w.at)
-    e.write_buffer(buffer, tuple(index), Uniform(b.cast(tail.value, buffer.type.dtype), e.w.at))
+    write_buffer(e, buffer, tuple(index), Uniform(b.cast(tail.value, buffer.type.dtype), e.w.at))
     e.row = before
     for loop in reversed(loops):
         e.forget(loop.close())

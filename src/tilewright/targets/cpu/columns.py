@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
+from tilewright.targets.cpu.buffers import write_buffer
 from tilewright.targets.cpu.evaluate import Row
 from tilewright.targets.cpu.forms import Index, Vector
 from tilewright.targets.cpu.loops import Loop
 from tilewright.targets.cpu.pieces import divides
+from tilewright.targets.cpu.regions import combined
 from tilewright.targets.cpu.schedule import Anchor, Nest
 
 if TYPE_CHECKING:
@@ -60,7 +62,7 @@ class Held:
         for (anchor, k, c), entry in carried.items():
             place = self.place(inner, c)
             form = Vector(entry.phi, e.w.at)
-            e.write_buffer(e.buffers[anchor.inst.results[k]], place, form)
+            write_buffer(e, e.buffers[anchor.inst.results[k]], place, form)
         e.row = Row()
 
     def results(self) -> Iterator[tuple[Anchor, int, object]]:
@@ -123,7 +125,7 @@ class Held:
 
     def take_in(self, index: list[Index], width: int, totals: dict) -> dict:
         """The results after one more row."""
-        n, e, b = self.nests, self.nests.e, self.nests.b
+        e, b = self.nests.e, self.nests.b
         first = b.eq(index[self.axis].base, e.const(0))
         out = {}
         for c in self.chunks(width):
@@ -136,7 +138,7 @@ class Held:
                 values = [
                     b.cast(b.splat(v, width), o.dtype) for v, o in zip(values, old, strict=True)
                 ]
-                new = n.combine(inst, old, values)
+                new = combined(e, inst, old, values)
                 for key, v, x in zip(keys, values, new, strict=True):
                     out[key] = b.select(first, v, x)
         return out

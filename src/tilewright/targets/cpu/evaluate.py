@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING
 from tilewright.codegen import mathlib
 from tilewright.codegen.lanes import Lanes
 from tilewright.codegen.literals import Lane
-from tilewright.errors import InternalError, UnsupportedError
+from tilewright.errors import InternalError
 from tilewright.ir import types as t
-from tilewright.ir.inst import Block, Inst, Value
-from tilewright.ir.types import Type
-from tilewright.targets.cpu import progressions
+from tilewright.ir.inst import Inst, Value
+from tilewright.targets.cpu import progressions, shapes
+from tilewright.targets.cpu.buffers import Buffer, read_buffer
 from tilewright.targets.cpu.forms import Form, Index, Prefix, Steps, Uniform, Vector
-from tilewright.targets.cpu.lane_memory import masked_load, masked_store
 from tilewright.targets.cpu.pieces import QUOTIENTS, Cuts
-from tilewright.targets.cpu.plan import is_reshuffle
 from tilewright.targets.cpu.writer import Writer
 
 if TYPE_CHECKING:
@@ -29,26 +27,6 @@ class OpLanes(Lanes):
 
     def math(self, name: str, *xs: Lane) -> Lane:
         return getattr(mathlib, name)(self, *xs)
-
-
-@dataclass(eq=False, slots=True)
-class Buffer:
-    """Scratch memory that holds a kept tile, row-major; `int1` takes a byte.
-
-    It may hold the numbers in a wider dtype than the one that readers get.
-    """
-
-    name: str
-    type: Type
-    reads_as: t.DType | None = None
-
-    @property
-    def steps(self) -> tuple[int, ...]:
-        out, step = [], 1
-        for n in reversed(self.type.shape):
-            out.append(step)
-            step *= n
-        return tuple(reversed(out))
 
 
 @dataclass(slots=True)
@@ -214,7 +192,7 @@ class Evaluator:
         if value in self.bound or value in self.buffers or value.inst is None:
             return False
         op = value.inst.op
-        return op.is_elementwise and op.name not in RULES
+        return op.is_elementwise and op.name not in shapes.RULES
 
     def eval_anew(self, value: Value, index: tuple[Index, ...]) -> Form:
         form = None
@@ -290,7 +268,7 @@ class Evaluator:
         if value in self.bound:
             return self.bound[value]
         if value in self.buffers:
-            return self.read_buffer(self.buffers[value], index)
+            return read_buffer(self, self.buffers[value], index)
         inst = value.inst
         if inst is None:
             raise InternalError(f"{value!r} has no definition here")
@@ -298,7 +276,7 @@ class Evaluator:
 
     def compute_inst(self, inst: Inst, index: tuple[Index, ...]) -> Form:
         """The form of an instruction's result, whether or not it is kept."""
-        rule = RULES.get(inst.op.name)
+        rule = shapes.RULES.get(inst.op.name)
         if rule is not None:
             return rule(self, inst, index)
         if inst.op.name == "load":
@@ -331,232 +309,3 @@ class Evaluator:
             return None
         lanes = [self.lanes_of(f) for f in forms]
         return Vector(inst.op.emit(self.b, *lanes, **inst.attrs), self.w.at)
-
-    # --- regions of lanes
-
-    def run_block(self, block: Block, lanes: list[Lane]) -> list[Lane]:
-        """What a region of elementwise instructions gives for these lanes."""
-        known = dict(zip(block.params, lanes, strict=True))
-        return self.run_insts(block, known)
-
-    def run_insts(
-        self, block: Block, known: dict[Value, Lane], on: Lane | None = None
-    ) -> list[Lane]:
-        """The same with what is known so far, where `on` holds."""
-        for inst in block.insts:
-            if inst.op.name == "yield":
-                return [self.lane_in(known, x) for x in inst.operands]
-            known.update(zip(inst.results, self.run_inst(inst, known, on), strict=True))
-        raise InternalError("a region without a yield")
-
-    def run_inst(self, inst: Inst, known: dict[Value, Lane], on: Lane | None) -> list[Lane]:
-        lanes = [self.lane_in(known, x) for x in inst.operands]
-        if inst.op.name == "constant":
-            return [self.b.const(inst.attrs["value"], inst.result.type.dtype)]
-        if inst.op.name == "if":
-            condition = lanes[0]
-            sides = (self.both(on, condition), self.both(on, self.b.bit_not(condition)))
-            yes, no = (
-                self.run_insts(block, dict(known), side)
-                for block, side in zip(inst.blocks, sides, strict=True)
-            )
-            return [self.b.select(condition, x, y) for x, y in zip(yes, no, strict=True)]
-        if inst.op.name == "device_assert":
-            mask = self.both(on, lanes[1] if len(lanes) > 1 else None)
-            self.stop_unless(inst, [lanes[0]] if mask is None else [lanes[0], mask])
-            return []
-        if not inst.op.is_elementwise:
-            raise UnsupportedError(f"a combining function cannot use {inst.op.name}", inst.loc)
-        return [inst.op.emit(self.b, *lanes, **inst.attrs)]
-
-    def both(self, x: Lane | None, y: Lane | None) -> Lane | None:
-        """Two conditions as one; None is one that holds."""
-        if x is None or y is None:
-            return y if x is None else x
-        return self.b.bit_and(*self.b.match(x, y))
-
-    def lane_in(self, known: dict[Value, Lane], value: Value) -> Lane:
-        return known[value] if value in known else self.scalar(value).lane
-
-    # --- buffers
-
-    def element(self, buffer: Buffer, index: tuple[Index, ...]) -> tuple[Lane, int, bool]:
-        """The address of a buffer's element at the lanes' first index, the lanes' step, vector?"""
-        offset: Lane | None = None
-        step, vector = 0, False
-        for i, stride in zip(index, buffer.steps, strict=True):
-            if i.vector:
-                vector, step = True, stride
-            if i.base.known == 0:
-                continue
-            part = i.base if stride == 1 else self.b.mul(i.base, self.const(stride))
-            offset = part if offset is None else self.b.add(offset, part)
-        base = Lane(buffer.name, t.pointer_to(buffer.type.dtype), 1)
-        return (base if offset is None else self.b.offset(base, offset)), step, vector
-
-    def read_buffer(self, buffer: Buffer, index: tuple[Index, ...]) -> Form:
-        """What a kept tile holds; nothing is known of a whole row."""
-        if any(i.whole for i in index):
-            return self.tail_of(buffer, index)
-        form = self.read_raw(buffer, index)
-        if buffer.reads_as is None:
-            return form
-        lane = self.b.cast(form.lane, buffer.reads_as)
-        return Vector(lane, form.depth) if isinstance(form, Vector) else Uniform(lane, form.depth)
-
-    def tail_of(self, buffer: Buffer, index: tuple[Index, ...]) -> Form:
-        """The one number of a kept tile beyond the limit of its masks."""
-        tail = self.tails.get(buffer.name)
-        beyond = tail is not None and index[tail.axis].off
-        if not beyond or tail.limit.text != self.row.off_limit:
-            return None
-        return Uniform(tail.value, self.w.at)
-
-    def read_raw(self, buffer: Buffer, index: tuple[Index, ...]) -> Form:
-        """What the memory of a kept tile holds, in the dtype of the memory."""
-        depth = self.w.at
-        if buffer.type.dtype.is_pointer:
-            return self.read_pointer_buffer(buffer, index)
-        copy = self.turned.get(buffer.name)
-        if copy is not None and copy.type.shape == buffer.type.shape[::-1] and index[0].vector:
-            buffer, index = copy, (index[1], index[0])
-        address, step, vector = self.element(buffer, index)
-        if not vector or self.row.width == 1:
-            return Uniform(self.load_memory(address, buffer.type.dtype, 1), depth)
-        if step == 1:
-            return Vector(self.load_row(address, buffer.type.dtype, index), depth)
-        return Vector(self.strided(address, buffer.type.dtype, step), depth)
-
-    def load_row(self, address: Lane, dtype: t.DType, index: tuple[Index, ...]) -> Lane:
-        """A chunk of a kept tile whose rows lie in a line."""
-        width, cover = self.row.width, self.cover(index)
-        if cover is None:
-            return self.load_memory(address, dtype, width, aligned=self.row.start is None)
-        memory = t.uint8 if dtype is t.int1 else dtype
-        mask, nothing = self.prefix_lanes(cover), self.b.const(0, memory, width)
-        lane = masked_load(self.b, address, mask, nothing, memory.bytes)
-        return self.b.ne(lane, nothing) if dtype is t.int1 else lane
-
-    def read_pointer_buffer(self, buffer: Buffer, index: tuple[Index, ...]) -> Form:
-        words = Buffer(buffer.name, buffer.type.with_dtype(t.int64))
-        form = self.read_raw(words, index)
-        lane = self.b.bitcast(self.lanes_of(form), buffer.type.dtype)
-        return Vector(lane, form.depth) if lane.width > 1 else Uniform(lane, form.depth)
-
-    def load_memory(self, address: Lane, dtype: t.DType, width: int, aligned: bool = False) -> Lane:
-        """A plain load; booleans are bytes in memory."""
-        memory = t.uint8 if dtype is t.int1 else dtype
-        kind = self.b.const(0, memory, width).type
-        align = dtype.bytes * width if aligned and width > 1 else dtype.bytes
-        lane = self.b.value(
-            f"load {kind}, ptr {address.text}, align {min(align, 64)}", memory, width
-        )
-        return self.b.ne(lane, self.b.const(0, memory, width)) if dtype is t.int1 else lane
-
-    def strided(self, address: Lane, dtype: t.DType, step: int) -> Lane:
-        """A vector put together from elements `step` apart."""
-        memory = t.uint8 if dtype is t.int1 else dtype
-        width = self.row.width
-        kind = self.b.const(0, memory, width).type
-        lane = Lane("poison", memory, width)
-        for i in range(width):
-            place = self.b.offset(address, self.const(i * step)) if i else address
-            one = self.load_memory(place, memory, 1)
-            lane = self.b.value(
-                f"insertelement {kind} {lane.text}, {one.typed}, i32 {i}", memory, width
-            )
-        return self.b.ne(lane, self.b.const(0, memory, width)) if dtype is t.int1 else lane
-
-    def write_buffer(self, buffer: Buffer, index: tuple[Index, ...], form: Form) -> None:
-        lane = self.lanes_of(form)
-        if not buffer.type.dtype.is_pointer:
-            lane = self.b.cast(lane, buffer.type.dtype)
-        address, step, vector = self.element(buffer, index)
-        if vector:
-            lane = self.b.splat(lane, self.row.width)
-        cover = self.cover(index) if vector else None
-        if cover is None:
-            self.write_memory(address, lane, step, aligned=self.row.start is None)
-            return
-        lane = self.b.cast(lane, t.uint8) if lane.dtype is t.int1 else lane
-        masked_store(self.b, address, self.prefix_lanes(cover), lane, lane.dtype.bytes)
-
-    def write_memory(self, address: Lane, lane: Lane, step: int = 1, aligned: bool = True) -> None:
-        """Store lanes `step` elements apart in scratch memory."""
-        if lane.dtype is t.int1:
-            lane = self.b.cast(lane, t.uint8)
-        size = lane.dtype.bytes
-        if lane.width == 1 or step == 1:
-            align = min(64, size * lane.width) if aligned else size
-            self.w.write(f"store {lane.typed}, ptr {address.text}, align {align}")
-            return
-        for i in range(lane.width):
-            place = self.b.offset(address, self.const(i * step), lane.dtype) if i else address
-            one = self.b.extract(lane, i)
-            self.w.write(f"store {one.typed}, ptr {place.text}, align {size}")
-
-
-# --- shape ops: where an element comes from
-
-
-def constant(e: Evaluator, inst: Inst, index: tuple[Index, ...]) -> Form:
-    return Uniform(e.b.const(inst.attrs["value"], inst.result.type.dtype), 0)
-
-
-def arange(e: Evaluator, inst: Inst, index: tuple[Index, ...]) -> Form:
-    (i,) = index
-    start = inst.attrs["start"]
-
-    def make() -> Lane:
-        lane = (
-            e.b.const(i.base.known, t.int32)
-            if i.base.known is not None
-            else e.b.cast(i.base, t.int32)
-        )
-        if not start:
-            return lane
-        if lane.known is not None:
-            return e.b.const(lane.known + start, t.int32)
-        return e.b.add(lane, e.b.const(start, t.int32))
-
-    lane = e.at(i.depth, make)
-    return Steps(lane, 1, i.depth) if i.vector else Uniform(lane, i.depth)
-
-
-def splat(e: Evaluator, inst: Inst, index: tuple[Index, ...]) -> Form:
-    return e.eval(inst.operands[0], ())
-
-
-def broadcast(e: Evaluator, inst: Inst, index: tuple[Index, ...]) -> Form:
-    x = inst.operands[0]
-    zero = e.scalar_index(0)
-    return e.eval(x, tuple(zero if n == 1 else i for n, i in zip(x.type.shape, index, strict=True)))
-
-
-def permute(e: Evaluator, inst: Inst, index: tuple[Index, ...]) -> Form:
-    out = [e.scalar_index(0)] * len(index)
-    for place, source in enumerate(inst.attrs["order"]):
-        out[source] = index[place]
-    return e.eval(inst.operands[0], tuple(out))
-
-
-def reshape(e: Evaluator, inst: Inst, index: tuple[Index, ...]) -> Form:
-    x = inst.operands[0]
-    if is_reshuffle(inst):
-        buffer = e.buffers[x]
-        held = buffer.type.with_shape(inst.result.type.shape)  # sums may be held in a wider dtype
-        return e.read_buffer(Buffer(buffer.name, held, buffer.reads_as), index)
-    rest = [i for n, i in zip(inst.result.type.shape, index, strict=True) if n != 1]
-    zero = e.scalar_index(0)
-    places = iter(rest)
-    return e.eval(x, tuple(zero if n == 1 else next(places) for n in x.type.shape))
-
-
-RULES: dict[str, Callable[[Evaluator, Inst, tuple[Index, ...]], Form]] = {
-    "constant": constant,
-    "arange": arange,
-    "splat": splat,
-    "broadcast": broadcast,
-    "permute": permute,
-    "reshape": reshape,
-}

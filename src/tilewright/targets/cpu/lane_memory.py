@@ -1,4 +1,4 @@
-"""Memory accesses of SIMD lanes under a mask, as LLVM spells them."""
+"""Memory accesses of SIMD lanes, as LLVM spells them: plain, masked, spaced, gathered."""
 
 from __future__ import annotations
 
@@ -10,6 +10,42 @@ from tilewright.ir import types as t
 from tilewright.ir.types import DType
 
 MOST_APART = 4  # elements: further apart, a gather reads fewer bytes
+
+
+def load_memory(b: Lanes, address: Lane, dtype: DType, width: int, aligned: bool = False) -> Lane:
+    """A plain load; booleans are bytes in memory."""
+    memory = t.uint8 if dtype is t.int1 else dtype
+    kind = b.const(0, memory, width).type
+    align = dtype.bytes * width if aligned and width > 1 else dtype.bytes
+    lane = b.value(f"load {kind}, ptr {address.text}, align {min(align, 64)}", memory, width)
+    return b.ne(lane, b.const(0, memory, width)) if dtype is t.int1 else lane
+
+
+def strided(b: Lanes, address: Lane, dtype: DType, step: int, width: int) -> Lane:
+    """A vector put together from elements `step` apart."""
+    memory = t.uint8 if dtype is t.int1 else dtype
+    kind = b.const(0, memory, width).type
+    lane = Lane("poison", memory, width)
+    for i in range(width):
+        place = b.offset(address, b.const(i * step, t.int64)) if i else address
+        one = load_memory(b, place, memory, 1)
+        lane = b.value(f"insertelement {kind} {lane.text}, {one.typed}, i32 {i}", memory, width)
+    return b.ne(lane, b.const(0, memory, width)) if dtype is t.int1 else lane
+
+
+def write_memory(b: Lanes, address: Lane, lane: Lane, step: int = 1, aligned: bool = True) -> None:
+    """Store lanes `step` elements apart in memory."""
+    if lane.dtype is t.int1:
+        lane = b.cast(lane, t.uint8)
+    size = lane.dtype.bytes
+    if lane.width == 1 or step == 1:
+        align = min(64, size * lane.width) if aligned else size
+        b.write(f"store {lane.typed}, ptr {address.text}, align {align}")
+        return
+    for i in range(lane.width):
+        place = b.offset(address, b.const(i * step, t.int64), lane.dtype) if i else address
+        one = b.extract(lane, i)
+        b.write(f"store {one.typed}, ptr {place.text}, align {size}")
 
 
 def masked_load(b: Lanes, place: Lane, mask: Lane, passing: Lane, align: int) -> Lane:
@@ -57,14 +93,14 @@ def spaced_load(b: Lanes, place: Lane, stride: int, dtype: DType, width: int) ->
     size = dtype.bytes
     if stride < 0:
         first = b.offset(place, b.const((width - 1) * stride, t.int64), t.int8)
-        return pick(b, plain_load(b, first, dtype, width), None, range(width - 1, -1, -1))
+        return pick(b, load_memory(b, first, dtype, width), None, range(width - 1, -1, -1))
     apart = stride // size
     last = (width - 1) * apart + 1 - width
     starts = [min(k * width, last) for k in range(apart)]
     out = None
     for start in starts:
         from_here = b.offset(place, b.const(start * size, t.int64), t.int8) if start else place
-        part = plain_load(b, from_here, dtype, width)
+        part = load_memory(b, from_here, dtype, width)
         if out is None:
             out = pick(b, part, None, [i * apart if i * apart < width else 0 for i in range(width)])
             done = -(-width // apart)
@@ -73,11 +109,6 @@ def spaced_load(b: Lanes, place: Lane, stride: int, dtype: DType, width: int) ->
         order = [width + i * apart - start if done <= i < reach else i for i in range(width)]
         out, done = pick(b, out, part, order), reach
     return out
-
-
-def plain_load(b: Lanes, place: Lane, dtype: DType, width: int) -> Lane:
-    kind = b.const(0, dtype, width).type
-    return b.value(f"load {kind}, ptr {place.text}, align {dtype.bytes}", dtype, width)
 
 
 def pick(b: Lanes, x: Lane, y: Lane | None, order: Iterable[int]) -> Lane:

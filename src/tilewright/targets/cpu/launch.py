@@ -6,10 +6,7 @@ import ctypes
 import json
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from tilewright import config
 from tilewright.codegen import llvm
@@ -25,12 +22,13 @@ from tilewright.errors import (
 from tilewright.ir.inst import Kernel
 from tilewright.ir.types import Type, parse_type
 from tilewright.passes import pipeline
-from tilewright.targets.base import Keep, ShortcutSpec
+from tilewright.targets.base import Code, Keep, ShortcutSpec
 from tilewright.targets.cpu import fastcall, threads
 from tilewright.targets.fastcall.frame import SLOTS
 from tilewright.targets.fastcall.shortcut import Shortcut, compile_launcher
 from tilewright.targets.places import place_loc
 from tilewright.targets.storage import HostStorage
+from tilewright.targets.values import rounded
 
 STATE_WORDS = 16  # the launch's state: 8 words of the pool, then the record of a fault
 MOST_STORAGE = 4 << 30  # bytes that instruments may take
@@ -38,14 +36,6 @@ HEAD_SLOTS = 6  # pointer to the state, grid, pointer to counters, reserved
 TAKEN, SITE, PROGRAM, ADDRESS, STRIDE, COUNT = range(8, 14)  # words of the fault record
 SHARED = -1  # in place of a site: arguments share memory, and nothing was done
 CHUNKS_PER_THREAD = 6  # so that threads which finish early find work left
-
-
-@dataclass(frozen=True, slots=True)
-class CpuCode:
-    """LLVM IR of a kernel, and what launches and reports must know about it."""
-
-    text: str
-    metadata: dict[str, Any]
 
 
 class CpuTarget:
@@ -71,7 +61,7 @@ class CpuTarget:
         machine = self.machine()
         return f"{machine.triple} {machine.cpu} {machine.features} LLVM {llvm.llvm_version()}"
 
-    def lower(self, kernel: Kernel, *, bounds: bool, counters: bool) -> CpuCode:
+    def lower(self, kernel: Kernel, *, bounds: bool, counters: bool) -> Code:
         # Met only when something is compiled: half of what a launch from the disk cache imports.
         from tilewright.targets.cpu.lower import lower
 
@@ -84,7 +74,7 @@ class CpuTarget:
             "imports": list(lowered.imports),
             "waits": lowered.waits,
         }
-        return CpuCode(lowered.text, json.loads(json.dumps(metadata)))
+        return Code(lowered.text, json.loads(json.dumps(metadata)))
 
     def assemble(self, text: str) -> bytes:
         return llvm.compile_object(text, self.machine()).bytes
@@ -192,9 +182,7 @@ class CpuBinary:
         try:
             self.pack(memory, 8 * STATE_WORDS, block.state, x, y, z, counters, 0, *values)
         except OverflowError:
-            self.pack(
-                memory, 8 * STATE_WORDS, block.state, x, y, z, counters, 0, *self.rounded(values)
-            )
+            self.pack(memory, 8 * STATE_WORDS, block.state, x, y, z, counters, 0, *rounded(values))
         self.run(block, total, team)
         self.free.append(block)
 
@@ -215,16 +203,6 @@ class CpuBinary:
         block.memory[STATE_WORDS] = block.state
         x, y, z = words[STATE_WORDS + 1 : STATE_WORDS + 4]
         self.careful.run(block, x * y * z, team)
-
-    def rounded(self, values: Sequence[Any]) -> list[Any]:
-        """The values with floats beyond fp32 as the infinities they round to."""
-        out = []
-        for value in values:
-            if isinstance(value, float):
-                with np.errstate(over="ignore"):
-                    value = float(np.float32(value))
-            out.append(value)
-        return out
 
     def plan(self, team: int, taken: Sequence[int]) -> list[int]:
         """What a native launcher must know, as `fastcall.PLAN` tells."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
 from tilewright.codegen.literals import Lane
 from tilewright.codegen.llvm import Machine
@@ -14,18 +15,23 @@ from tilewright.targets.counting import SITE_WORDS, work_of
 from tilewright.targets.cpu import alone, control, prints, products, sources, turned, wholes
 from tilewright.targets.cpu.atomics import atomic
 from tilewright.targets.cpu.bounds import share
+from tilewright.targets.cpu.buffers import Buffer
 from tilewright.targets.cpu.clip import fill_tail
 from tilewright.targets.cpu.counters import Counters
-from tilewright.targets.cpu.evaluate import Buffer, Evaluator, OpLanes
+from tilewright.targets.cpu.evaluate import Evaluator, OpLanes
 from tilewright.targets.cpu.extents import Extents
 from tilewright.targets.cpu.forms import Uniform
+from tilewright.targets.cpu.lane_memory import load_memory
+from tilewright.targets.cpu.loads import load
 from tilewright.targets.cpu.loops import Loop
 from tilewright.targets.cpu.memory import ARGUMENTS, Memory
 from tilewright.targets.cpu.nest import NestWriter
 from tilewright.targets.cpu.order import second_axis_first
-from tilewright.targets.cpu.plan import ANYWHERE, Plan
+from tilewright.targets.cpu.plan import Plan
 from tilewright.targets.cpu.schedule import Anchor, Nest, Scheduler, segments
 from tilewright.targets.cpu.scratch import Lives, Scratch
+from tilewright.targets.cpu.sharing import ANYWHERE
+from tilewright.targets.cpu.stores import store
 from tilewright.targets.cpu.writer import Writer
 
 ENTRY = "tw_entry"
@@ -217,9 +223,9 @@ class Lowering:
         elif anchor.kind == "dot":
             products.write_dot(self, inst)
         elif name == "load":
-            self.e.bind(inst.result, (), self.memory.load(inst, ()))
+            self.e.bind(inst.result, (), load(self.memory, inst, ()))
         elif name == "store":
-            self.memory.store(inst, ())
+            store(self.memory, inst, ())
         elif name in ("atomic_rmw", "atomic_cas"):
             old = atomic(self.memory, inst, ())
             self.e.bind(inst.result, (), Uniform(old, self.e.w.at))
@@ -247,11 +253,11 @@ def lower(
     # Counting code, which need not be fast, always allows it: its sites are those of the report.
     shared = counters or kernel.meta.get("options", {}).get("shared", False)
     plan = Plan(kernel, keep_loads=counters, shared=shared)
-    memory = Memory(e, kernel, plan.roots, bounds)
+    memory = Memory(e, kernel, plan.sharing.roots, bounds)
     memory.may_be_alone = all(inst.op.name != "while" for inst in kernel.walk())
     if counters:
         memory.counters = Counters(e, memory)
-    e.load, e.stop_unless = memory.load, memory.stop_unless
+    e.load, e.stop_unless = partial(load, memory), memory.stop_unless
     nests = NestWriter(e, memory, machine.vector_bytes)
     lowering = Lowering(kernel, machine, e, memory, nests, plan, Extents(plan))
     bind_params(lowering)
@@ -283,7 +289,7 @@ def bind_params(lowering: Lowering) -> None:
         dtype = value.type.dtype
         place = e.w.fresh("slot")
         e.w.write(f"{place} = getelementptr i64, ptr %args, i64 {ARGUMENTS + 3 * i}")
-        lane = e.load_memory(Lane(place, t.pointer_to(dtype)), dtype, 1)
+        lane = load_memory(e.b, Lane(place, t.pointer_to(dtype)), dtype, 1)
         e.bound[value] = Uniform(lane, 0)
 
 
@@ -295,7 +301,7 @@ def check_shared(lowering: Lowering) -> None:
     e, w, m = lowering.e, lowering.e.w, lowering.memory
     bad = None
     with w.outside(0):
-        for (i, j), reach in sorted(lowering.plan.relied.items()):
+        for (i, j), reach in sorted(lowering.plan.sharing.relied.items()):
             x, y = m.extent(i), m.extent(j)
             meet = e.b.bit_and(e.b.lt(x.low, y.high), e.b.lt(y.low, x.high))
             if reach != ANYWHERE:

@@ -1,4 +1,4 @@
-"""Loads, stores and atomics of tiles: vector accesses, gathers, bounds, counters."""
+"""What loads, stores and atomics share: accesses taken apart, their masks, checks and sites."""
 
 from __future__ import annotations
 
@@ -13,23 +13,13 @@ from tilewright.targets.cpu.bounds import (
     Extent,
     any_lane,
     check_lanes,
-    check_one,
     check_row,
     raise_fault,
 )
 from tilewright.targets.cpu.counters import Counters
 from tilewright.targets.cpu.evaluate import Evaluator
 from tilewright.targets.cpu.forms import Form, Index, Prefix, Steps, Uniform, Vector
-from tilewright.targets.cpu.lane_memory import (
-    gather,
-    is_spaced,
-    masked_load,
-    masked_store,
-    scatter,
-    spaced_load,
-    spaced_store,
-    store_each,
-)
+from tilewright.targets.cpu.lane_memory import is_spaced
 from tilewright.targets.places import place_fields
 
 ARGUMENTS = 6  # slots of the argument block before those of the parameters
@@ -189,71 +179,7 @@ class Memory:
         roots = self.roots(inst.operands[0])
         return next(iter(roots)) if roots and len(roots) == 1 else None
 
-    # --- loads
-
-    def load(self, inst: Inst, index: tuple[Index, ...]) -> Form:
-        """A load at an index; over a whole row only what is uniform has a value."""
-        e = self.e
-        other = inst.operands[2] if len(inst.operands) > 2 else None
-        if any(i.off for i in index):
-            return self.load_nothing(inst, index, other)
-        if any(i.whole for i in index):
-            a = self.prepare(inst, index)
-            fill = e.eval(other, index) if other is not None else None
-            uniform = isinstance(a.pointer, Uniform) and isinstance(a.mask, Uniform)
-            if uniform and (other is None or isinstance(fill, Uniform)):
-                self.expected.add((inst, tuple(i.key for i in index)))
-                return self.load_scalar(inst, a, fill)
-            if isinstance(a.pointer, Uniform) and isinstance(a.mask, Prefix):
-                if e.row.cuts is not None and (fill is None or isinstance(fill, Uniform)):
-                    return self.load_for_piece(inst, index, a, fill)
-                self.load_for_row(inst, index, a)
-            return None
-        a = self.access(inst, index)
-        fill = e.eval(other, index) if other is not None else None
-        if self.holds(inst, index, a.mask):
-            a.mask = e.true
-        if (
-            isinstance(a.pointer, Uniform)
-            and isinstance(a.mask, Uniform)
-            and (fill is None or isinstance(fill, Uniform))
-        ):
-            key = (inst, tuple(e.whole_index(i).key for i in index))
-            return self.load_scalar(inst, a, fill, key not in self.expected)
-        key = (inst, tuple(e.whole_index(i).key for i in index))
-        if isinstance(a.pointer, Uniform) and key in self.row_values:
-            return self.from_row_value(self.row_values[key], a, fill)
-        a.mask = self.covered(a.mask, index)
-        return Vector(self.load_lanes(inst, index, a, fill), e.w.at)
-
-    def load_for_row(self, inst: Inst, index: tuple[Index, ...], a: Access) -> None:
-        """Load the one element that all lanes that are on read, before the row."""
-        e = self.e
-        if self.counters is not None or inst.attrs.get("volatile"):
-            return
-        on = Uniform(e.b.gt(a.mask.limit, e.const(0)), e.w.at)
-        key = (inst, tuple(i.key for i in index))
-        scalar = Access(a.pointer, on, a.size, a.dtype)
-        self.row_values[key] = self.load_scalar(inst, scalar, None).lane
-
-    def load_for_piece(
-        self, inst: Inst, index: tuple[Index, ...], a: Access, fill: Form
-    ) -> Uniform | None:
-        """Load the one element that a piece reads, if pieces end where the mask does."""
-        e = self.e
-        if not e.row.cuts.end_at(e, a.mask.limit, inst.result, index):
-            return None
-        on = Uniform(e.b.gt(a.mask.limit, e.const(0)), e.w.at)
-        return self.load_scalar(inst, Access(a.pointer, on, a.size, a.dtype), fill)
-
-    def from_row_value(self, value: Lane, a: Access, fill: Form) -> Form:
-        """The lanes of a chunk that all read one element."""
-        e, b = self.e, self.e.b
-        if a.unmasked:
-            return Uniform(value, e.row.depth)
-        passing = e.lanes_of(fill) if fill is not None else b.const(0, a.dtype)
-        lanes = b.match(e.lanes_of(a.mask), value, passing)
-        return Vector(b.select(*lanes), e.w.at)
+    # --- masks, and what is checked of a chunk
 
     def covered(self, mask: Form, index: tuple[Index, ...]) -> Form:
         """A mask without the lanes that stick out of a piece of a row."""
@@ -267,15 +193,6 @@ class Memory:
             return Prefix(e.b.minimum(mask.limit, cover.limit), e.w.at)
         lanes = e.b.match(e.lanes_of(mask), e.prefix_lanes(cover))
         return Vector(e.b.bit_and(*lanes), e.w.at)
-
-    def load_nothing(self, inst: Inst, index: tuple[Index, ...], other: Value | None) -> Form:
-        """What a load gives where the masks of its row are off."""
-        mask = self.mask_of(inst)
-        if mask is None or self.e.eval(mask, index) is not self.e.false:
-            return None
-        if other is not None:
-            return self.e.eval(other, index)
-        return Uniform(self.e.b.const(0, inst.result.type.dtype), 0)
 
     def limit_at(self, inst: Inst, index: tuple[Index, ...]) -> Lane | None:
         """How many lanes of a row an access takes, if its mask is a prefix."""
@@ -292,63 +209,6 @@ class Memory:
         key = (inst, tuple(self.e.whole_index(i).key for i in index))
         return self.row_masks.get(key) in self.e.row.true_masks
 
-    def load_scalar(self, inst: Inst, a: Access, fill: Form, counted: bool = True) -> Uniform:
-        e, b = self.e, self.e.b
-        mask = a.mask.lane
-        check_one(self, inst, a.pointer.lane, a.size, mask)
-        if self.counters is not None and counted:
-            lanes = self.e.row_count() if self.e.w.at == self.e.row.depth else self.e.const(1)
-            self.counters.scalar(inst, a, mask, a.pointer.lane, lanes)
-        if mask.text == "true":
-            return Uniform(e.load_memory(a.pointer.lane, a.dtype, 1), e.w.at)
-        fill_lane = fill.lane if fill is not None else b.const(0, a.dtype)
-        return Uniform(self.masked_scalar(a.pointer.lane, mask, fill_lane, a.dtype), e.w.at)
-
-    def masked_scalar(self, address: Lane, mask: Lane, fill: Lane, dtype: DType) -> Lane:
-        e, w = self.e, self.e.w
-        yes, join = w.new_label("yes"), w.new_label("join")
-        before = w.here
-        w.write(f"br i1 {mask.text}, label %{yes}, label %{join}")
-        w.label(yes)
-        value = e.load_memory(address, dtype, 1)
-        inside = w.here
-        w.write(f"br label %{join}")
-        w.label(join)
-        return e.b.value(
-            f"phi {value.type} [{fill.text}, %{before}], [{value.text}, %{inside}]", dtype, 1
-        )
-
-    def load_lanes(self, inst: Inst, index: tuple[Index, ...], a: Access, fill: Form) -> Lane:
-        e, b = self.e, self.e.b
-        memory = t.uint8 if a.dtype is t.int1 else a.dtype
-        width = e.row.width
-        contiguous = a.contiguous
-        self.check_chunk(inst, index, a)
-        if contiguous and a.unmasked:
-            return e.load_memory(a.pointer.base, a.dtype, width)
-        if a.unmasked and self.is_spaced(a):
-            lane = spaced_load(b, a.pointer.base, a.pointer.stride, memory, width)
-            return b.ne(lane, b.const(0, memory, width)) if a.dtype is t.int1 else lane
-        mask = b.splat(e.lanes_of(a.mask), width)
-        passing = (
-            b.splat(e.lanes_of(fill), width) if fill is not None else b.const(0, a.dtype, width)
-        )
-        if a.dtype is t.int1:
-            passing = b.cast(passing, memory)
-        lane = self.masked_load(a, mask, passing, memory, contiguous)
-        return b.ne(lane, b.const(0, memory, width)) if a.dtype is t.int1 else lane
-
-    def masked_load(
-        self, a: Access, mask: Lane, passing: Lane, memory: DType, contiguous: bool
-    ) -> Lane:
-        e, b = self.e, self.e.b
-        if mask.width == 1:
-            pointer = b.bitcast(e.lanes_of(a.pointer), t.pointer_to(memory))
-            return self.masked_scalar(pointer, mask, passing, memory)
-        if contiguous:
-            return masked_load(b, a.pointer.base, mask, passing, a.size)
-        return gather(b, b.splat(e.lanes_of(a.pointer), mask.width), mask, passing, a.size)
-
     def check_chunk(self, inst: Inst, index: tuple[Index, ...], a: Access) -> None:
         """Check the lanes of an access whose row could not be checked at once."""
         key = (inst, tuple(self.e.whole_index(i).key for i in index))
@@ -362,61 +222,10 @@ class Memory:
         if not counted:
             self.counters.lanes(inst, a, mask, pointer, key in self.expected)
 
-    # --- stores
-
-    def store(self, inst: Inst, index: tuple[Index, ...]) -> None:
-        """Store the lanes of one chunk."""
-        e, b = self.e, self.e.b
-        a = self.access(inst, index)
-        if self.holds(inst, index, a.mask):
-            a.mask = e.true
-        value = e.eval(inst.operands[1], index)
-        a.mask = self.covered(a.mask, index)
-        self.check_chunk(inst, index, a)
-        memory = t.uint8 if a.dtype is t.int1 else a.dtype
-        width = e.row.width
-        lane = b.splat(e.lanes_of(value), width)
-        if a.dtype is t.int1:
-            lane = b.cast(lane, memory)
-        contiguous = a.contiguous
-        if a.unmasked and (contiguous or width == 1):
-            place = e.lanes_of(a.pointer) if width == 1 else a.pointer.base
-            e.w.write(f"store {lane.typed}, ptr {place.text}, align {a.size}")
-            return
-        if a.unmasked and self.is_spaced(a) and (a.pointer.stride < 0 or self.stores_parts(a.size)):
-            spaced_store(b, a.pointer.base, a.pointer.stride, lane)
-            return
-        if a.unmasked and b.target == "x86":
-            store_each(b, b.splat(e.lanes_of(a.pointer), width), lane)
-            return
-        self.masked_store(a, lane, b.splat(e.lanes_of(a.mask), width), memory, contiguous)
-
     def is_spaced(self, a: Access) -> bool:
         """Whether an access of a whole chunk goes by vectors though it isn't contiguous."""
         steps = isinstance(a.pointer, Steps) and isinstance(a.pointer.stride, int)
         return steps and self.e.row.width > 1 and is_spaced(a.pointer.stride, a.size)
-
-    def stores_parts(self, size: int) -> bool:
-        """Whether the machine has masked stores of elements of a size."""
-        return ("avx512f" if size >= 4 else "avx512bw") in self.e.b.features
-
-    def masked_store(
-        self, a: Access, lane: Lane, mask: Lane, memory: DType, contiguous: bool
-    ) -> None:
-        e, b, w = self.e, self.e.b, self.e.w
-        if mask.width == 1:
-            yes, join = w.new_label("yes"), w.new_label("join")
-            place = e.lanes_of(a.pointer)
-            w.write(f"br i1 {mask.text}, label %{yes}, label %{join}")
-            w.label(yes)
-            w.write(f"store {lane.typed}, ptr {place.text}, align {a.size}")
-            w.write(f"br label %{join}")
-            w.label(join)
-            return
-        if contiguous:
-            masked_store(b, a.pointer.base, mask, lane, a.size)
-        else:
-            scatter(b, b.splat(e.lanes_of(a.pointer), mask.width), mask, lane, a.size)
 
     # --- assertions
 

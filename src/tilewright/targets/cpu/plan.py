@@ -13,75 +13,23 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Block, Inst, Kernel, Value
 from tilewright.ir.types import Type
 from tilewright.passes.affine import Affine
-from tilewright.passes.facts import Strides, root_params, strides, strides_inside
+from tilewright.passes.facts import Strides, strides, strides_inside
 from tilewright.targets.cpu.follow import follow
+from tilewright.targets.cpu.kinds import (
+    CHEAP,
+    CONTROL,
+    FOLDS,
+    INDEXING,
+    MOVES,
+    READ_WHOLE,
+    WHOLE,
+    is_large,
+    is_repeat,
+    is_reshuffle,
+)
+from tilewright.targets.cpu.sharing import Sharing
 
-# Cheap to recompute: the index arithmetic that SIMD units do in a cycle.
-CHEAP = frozenset(
-    [
-        "constant",
-        "arange",
-        "splat",
-        "broadcast",
-        "reshape",
-        "permute",
-        "add",
-        "sub",
-        "mul",
-        "neg",
-        "shl",
-        "shr",
-        "bit_and",
-        "bit_or",
-        "bit_xor",
-        "bit_not",
-        "lt",
-        "le",
-        "gt",
-        "ge",
-        "eq",
-        "ne",
-        "select",
-        "cast",
-        "bitcast",
-        "offset",
-        "min",
-        "max",
-        "abs",
-    ]
-)
-INDEXING = CHEAP | {"idiv", "irem"}  # never kept where it is made of positions only
-# What may take positions to one number.
-FOLDS = frozenset(
-    ["idiv", "irem", "shr", "bit_and", "bit_or", "bit_xor", "min", "max", "abs", "select"]
-)
-MOVES = frozenset(["splat", "broadcast", "reshape", "permute"])  # other positions, same elements
-CONTROL = frozenset({"for", "while", "if"})
-WHOLE = frozenset(
-    ["scan", "sort", "histogram", "join", "cat", "flip", "gather", "split"]
-)  # buffer to buffer
-READ_WHOLE = WHOLE | {"device_print"}  # operands lie in buffers
-ANYWHERE = 1 << 61  # arguments may not meet at all
-FAR_APART = 1 << 60  # they may only start at one place
 KEEP_COST = 3  # recompute a value in a second nest only if it takes at most so many cheap steps
-
-
-def is_reshuffle(inst: Inst) -> bool:
-    """Whether a reshape changes more than dimensions of size 1."""
-    if inst.op.name != "reshape":
-        return False
-    before = [n for n in inst.operands[0].type.shape if n != 1]
-    return before != [n for n in inst.result.type.shape if n != 1]
-
-
-def is_repeat(inst: Inst) -> bool:
-    """Whether an instruction gives its operand's elements again, in the same order."""
-    return inst.op.name in ("splat", "broadcast", "reshape") and not is_reshuffle(inst)
-
-
-def is_large(value: Value) -> bool:
-    """Whether a tile is a matrix with sides worth turning."""
-    return len(value.type.shape) == 2 and min(value.type.shape) >= 8
 
 
 class Plan:
@@ -90,12 +38,8 @@ class Plan:
     def __init__(self, kernel: Kernel, keep_loads: bool = False, shared: bool = False):
         self.kernel = kernel
         self.keep_loads = keep_loads  # so that each runs exactly once, and can be counted
-        self.shared = shared  # arguments may share memory
-        # Pairs of parameters that were taken not to share memory, or (where their elements at one
-        # position may be the same) not to start less than so many bytes apart.
-        self.relied: dict[tuple[int, int], int] = {}
         self.strides = strides(kernel)
-        self.roots = root_params(kernel)
+        self.sharing = Sharing(kernel, self.strides, shared)
         self.affine = Affine()
         self.home: dict[Value, Block] = {}
         self.users: dict[Value, list[Inst]] = {}
@@ -304,7 +248,7 @@ class Plan:
             for write in self.writes.get(self.segment[inst], []):
                 after = self.order[inst] < self.order[write] < last
                 pointers = (inst.operands[0], *write.operands[:1])
-                if after and not (write.operands and self.apart(*pointers, same=False)):
+                if after and not (write.operands and self.sharing.apart(*pointers, same=False)):
                     return True
         return False
 
@@ -344,49 +288,12 @@ class Plan:
         """Whether a write of what a load leads to spares all elements that it is made of later."""
         p, q = loaded.inst.operands[0], write.operands[0]
         same = self.distinct(p) and not self.is_moved(loaded)
-        return self.apart(p, q, same) or (p is q and same)
+        return self.sharing.apart(p, q, same) or (p is q and same)
 
     def is_moved(self, value: Value) -> bool:
         """Whether something reads a value at other positions, before it is kept."""
         readers = (u for u in self.readers(value) if u.op.name in MOVES)
         return any(r not in self.kept for u in readers for r in u.results)
-
-    def apart(self, p: Value, q: Value, same: bool) -> bool:
-        """Whether two pointers come from different arguments, which a launch then makes sure of.
-
-        `same`: elements at one position may be the same one.
-        """
-        a, b = self.roots(p), self.roots(q)
-        if self.shared or not a or not b or a & b:
-            return False
-        reach = self.reach(p, q) if same and self.alike(p, q) else ANYWHERE
-        for i in a:
-            for j in b:
-                pair = (min(i, j), max(i, j))
-                self.relied[pair] = max(reach, self.relied.get(pair, 0))
-        return True
-
-    def reach(self, p: Value, q: Value) -> int:
-        """How far apart two tiles of pointers of the same offsets must start to never meet."""
-        reach = 0
-        for pointer in (p, q):
-            steps = self.strides(pointer)
-            if None in steps:
-                return FAR_APART
-            spans = [abs(s) * (n - 1) for n, s in zip(pointer.type.shape, steps, strict=True)]
-            reach = max(reach, sum(spans) + pointer.type.dtype.element_ty.bytes)
-        return reach
-
-    def alike(self, p: Value, q: Value) -> bool:
-        """Whether two pointers are moved by the same offsets from the start of an argument each."""
-        while p.inst is not None and q.inst is not None:
-            x, y = p.inst, q.inst
-            moved = x.op.name in ("offset", "splat", "broadcast", "reshape", "hint")
-            if not moved or (x.op, x.attrs) != (y.op, y.attrs) or x.operands[1:] != y.operands[1:]:
-                return False
-            p, q = x.operands[0], y.operands[0]
-        params = self.kernel.body.params
-        return p in params and q in params
 
     def distinct(self, pointer: Value) -> bool:
         """Whether no two elements of a tile of pointers are equal, as far as one can see."""

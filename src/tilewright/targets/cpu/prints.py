@@ -16,6 +16,7 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Value
 from tilewright.ir.types import parse_type
 from tilewright.ops.rules import numpy_dtype
+from tilewright.targets.cpu.lane_memory import write_memory
 from tilewright.targets.cpu.rows import chunks, flat, lanes_for, read, write
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def held(x: Lowering, value: Value) -> str:
     e = x.e
     if not value.type.shape:
         slot = e.w.alloca("i64", 1)
-        e.write_memory(Lane(slot, POINTER), e.scalar(value).lane)
+        write_memory(e.b, Lane(slot, POINTER), e.scalar(value).lane)
         return slot
     buffer = e.buffers[value]
     if buffer.reads_as is None:

@@ -18,6 +18,7 @@ from tilewright.targets.cpu.gemm_pack import (
     pack_transposed_function,
 )
 from tilewright.targets.cpu.gemm_row import row_function
+from tilewright.targets.cpu.lane_memory import write_memory
 
 if TYPE_CHECKING:
     from tilewright.targets.cpu.lower import Lowering
@@ -107,7 +108,7 @@ class Packed:
         address = Lane(base, t.pointer_to(self.gemm.operand))
         if offset.known != 0:
             address = e.b.offset(address, offset)
-        e.write_memory(address, lane, step)
+        write_memory(e.b, address, lane, step)
 
     def pack_b(self, e: Evaluator, at: tuple[Index, ...], form: Form) -> None:
         """One chunk of the right operand, in panels of columns."""

@@ -10,8 +10,10 @@ from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.ir.inst import Value
 from tilewright.ir.types import Type
-from tilewright.targets.cpu.evaluate import Buffer, Evaluator, Row
+from tilewright.targets.cpu.buffers import Buffer, element, read_buffer
+from tilewright.targets.cpu.evaluate import Evaluator, Row
 from tilewright.targets.cpu.forms import Index, Uniform
+from tilewright.targets.cpu.lane_memory import write_memory
 from tilewright.targets.cpu.loops import Loop
 
 
@@ -83,14 +85,14 @@ def mirrored(e: Evaluator, base: Lane, last: int) -> Lane:
 
 
 def read(e: Evaluator, buffer: Buffer, *index: Index) -> Lane:
-    return e.lanes_of(e.read_buffer(buffer, index))
+    return e.lanes_of(read_buffer(e, buffer, index))
 
 
 def write(e: Evaluator, buffer: Buffer, lane: Lane, *index: Index) -> None:
     """Store lanes at an index; the vector dimension takes as many as there are."""
-    address, step, _ = e.element(buffer, index)
+    address, step, _ = element(e, buffer, index)
     lane = lane if buffer.type.dtype.is_pointer else e.b.cast(lane, buffer.type.dtype)
-    e.write_memory(address, lane, step or 1)
+    write_memory(e.b, address, lane, step or 1)
 
 
 def bind_scalar(e: Evaluator, value: Value, lane: Lane) -> None:

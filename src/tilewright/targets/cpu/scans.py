@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst
-from tilewright.ir.op import OPS
 from tilewright.ir.types import DType
-from tilewright.targets.cpu.evaluate import Evaluator
 from tilewright.targets.cpu.forms import Index
 from tilewright.targets.cpu.loops import Loop
+from tilewright.targets.cpu.regions import combined
 from tilewright.targets.cpu.rows import (
     around,
     at,
@@ -75,14 +74,6 @@ def running_dtype(inst: Inst, dtype: DType) -> DType:
     """Sums and products of 16-bit floats run in fp32 and are rounded where they are written."""
     narrow = dtype in (t.float16, t.bfloat16) and inst.attrs.get("combine") in ("add", "mul")
     return t.float32 if narrow else dtype
-
-
-def combined(e: Evaluator, inst: Inst, xs: list[Lane], ys: list[Lane]) -> list[Lane]:
-    """Two groups of lanes as one, by the op that is named or by the region."""
-    name = inst.attrs.get("combine")
-    if not name:
-        return e.run_block(inst.blocks[0], [*xs, *ys])
-    return [OPS[name].emit(e.b, xs[0], ys[0])]
 
 
 def histogram(x: Lowering, inst: Inst) -> None:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from tilewright.ir.inst import Block, Inst, Value
 from tilewright.targets.cpu.follow import follow, source_dim
-from tilewright.targets.cpu.plan import CONTROL, MOVES, WHOLE, Plan
+from tilewright.targets.cpu.kinds import CONTROL, MOVES, WHOLE
+from tilewright.targets.cpu.plan import Plan
 from tilewright.targets.cpu.sources import Source, find_source
 
 # What runs at its place: readers wait for it, they do not evaluate it.
@@ -252,7 +253,7 @@ class Scheduler:
             return False
         p, q = x.operands[0], y.operands[0]
         same = self.plan.distinct(p)
-        return self.plan.apart(p, q, same) or (p is q and same)
+        return self.plan.sharing.apart(p, q, same) or (p is q and same)
 
     def axis(self, anchor: Anchor) -> int:
         """The dimension along which most accesses are contiguous; the last one if in doubt."""

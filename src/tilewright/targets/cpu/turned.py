@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from tilewright.ir import types as t
 from tilewright.ir.inst import Value
-from tilewright.targets.cpu.evaluate import Buffer
+from tilewright.targets.cpu.buffers import Buffer
 from tilewright.targets.cpu.follow import follow
 from tilewright.targets.cpu.gemm import Panel
 from tilewright.targets.cpu.gemm_pack import pack_transposed_function
-from tilewright.targets.cpu.plan import is_large
+from tilewright.targets.cpu.kinds import is_large
 from tilewright.targets.cpu.schedule import Anchor, Nest
 
 if TYPE_CHECKING:

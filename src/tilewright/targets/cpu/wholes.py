@@ -9,7 +9,9 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Inst
 from tilewright.ir.types import DType
 from tilewright.targets.cpu import scans, sorts
-from tilewright.targets.cpu.evaluate import Buffer, Evaluator
+from tilewright.targets.cpu.buffers import Buffer, element
+from tilewright.targets.cpu.evaluate import Evaluator
+from tilewright.targets.cpu.lane_memory import load_memory
 from tilewright.targets.cpu.rows import (
     around,
     at,
@@ -131,7 +133,7 @@ def gather(x: Lowering, inst: Inst) -> None:
         if not along:
             column = e.b.add(e.b.cast(c.base, t.int32), e.b.iota(t.int32, width))
             number = e.b.add(e.b.mul(number, e.b.const(inner, t.int32, width)), column)
-        start, _, _ = e.element(source, (at(e, o), e.scalar_index(0), e.scalar_index(0)))
+        start, _, _ = element(e, source, (at(e, o), e.scalar_index(0), e.scalar_index(0)))
         write(e, out, picked(e, source, start, number), *place)
 
 
@@ -154,7 +156,7 @@ def picked(e: Evaluator, source: Buffer, start: Lane, number: Lane) -> Lane:
     dtype, width = source.type.dtype, number.width
     places = e.b.offset(start, number)
     if width == 1:
-        lane = e.load_memory(places, dtype, 1)
+        lane = load_memory(e.b, places, dtype, 1)
     else:
         f = f"llvm.masked.gather.{suffix(dtype, width)}.v{width}p0"
         kind = e.b.const(0, dtype, width).type

@@ -1,34 +1,26 @@
-"""The CUDA driver through ctypes, loaded when first used: devices, modules, launches, memory."""
+"""The CUDA driver, loaded when first used: calls, devices, contexts, memory."""
 
 from __future__ import annotations
 
 import ctypes
 import os
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from tilewright.errors import InternalError, LaunchError, OutOfResources
+from tilewright.errors import LaunchError
+from tilewright.targets.cuda.symbols import SIGNATURES, Handle, open_library
 
-LIBRARIES = ("libcuda.so.1", "libcuda.so", "nvcuda.dll")
-LOG_BYTES = 1 << 14
-STATIC_SHARED = 48 << 10  # more must be asked for, function by function
 RECORD_BYTES = 64  # of the record in which a kernel reports a fault
 RECORDS = 1024  # in one piece of memory
 HOST_PORTABLE_MAPPED = 3
-RELAXED = 2  # mode of stream capture
 DEVICE_ORDINAL = 9  # attribute of an address
 
 # Numbers of the driver's enumerations.
 INVALID_CONTEXT = {201, 400, 709}
 CAPTURE_IMPLICIT = 906  # of the default stream, while one that waits for it is captured
-MAX_SHARED_ATTRIBUTE = 8
-JIT_INFO, JIT_INFO_SIZE, JIT_ERROR, JIT_ERROR_SIZE, JIT_VERBOSE = 3, 4, 5, 6, 12
-INPUT_PTX = 1
-FUNCTION_FACTS = {"local": 3, "registers": 4, "max_threads": 0, "binary": 6}
 DEVICE_FACTS = {
     "major": 75,
     "minor": 76,
@@ -40,78 +32,6 @@ DEVICE_FACTS = {
     "memory_clock_khz": 36,
     "bus_bits": 37,
     "l2_bytes": 38,
-}
-
-Handle = ctypes.c_void_p
-SIGNATURES: dict[str, tuple] = {
-    "cuInit": (ctypes.c_uint,),
-    "cuDriverGetVersion": (ctypes.POINTER(ctypes.c_int),),
-    "cuDeviceGetCount": (ctypes.POINTER(ctypes.c_int),),
-    "cuDeviceGet": (ctypes.POINTER(ctypes.c_int), ctypes.c_int),
-    "cuDeviceGetName": (ctypes.c_char_p, ctypes.c_int, ctypes.c_int),
-    "cuDeviceGetAttribute": (ctypes.POINTER(ctypes.c_int), ctypes.c_int, ctypes.c_int),
-    "cuDeviceTotalMem_v2": (ctypes.POINTER(ctypes.c_size_t), ctypes.c_int),
-    "cuDevicePrimaryCtxRetain": (ctypes.POINTER(Handle), ctypes.c_int),
-    "cuCtxGetCurrent": (ctypes.POINTER(Handle),),
-    "cuCtxSetCurrent": (Handle,),
-    "cuCtxGetDevice": (ctypes.POINTER(ctypes.c_int),),
-    "cuCtxSynchronize": (),
-    "cuModuleLoadDataEx": (
-        ctypes.POINTER(Handle),
-        ctypes.c_char_p,
-        ctypes.c_uint,
-        ctypes.POINTER(ctypes.c_int),
-        ctypes.POINTER(Handle),
-    ),
-    "cuModuleUnload": (Handle,),
-    "cuModuleGetFunction": (ctypes.POINTER(Handle), Handle, ctypes.c_char_p),
-    "cuFuncGetAttribute": (ctypes.POINTER(ctypes.c_int), ctypes.c_int, Handle),
-    "cuFuncSetAttribute": (Handle, ctypes.c_int, ctypes.c_int),
-    "cuLinkCreate_v2": (
-        ctypes.c_uint,
-        ctypes.POINTER(ctypes.c_int),
-        ctypes.POINTER(Handle),
-        ctypes.POINTER(Handle),
-    ),
-    "cuLinkAddData_v2": (
-        Handle,
-        ctypes.c_int,
-        ctypes.c_char_p,
-        ctypes.c_size_t,
-        ctypes.c_char_p,
-        ctypes.c_uint,
-        Handle,
-        Handle,
-    ),
-    "cuLinkComplete": (Handle, ctypes.POINTER(Handle), ctypes.POINTER(ctypes.c_size_t)),
-    "cuLinkDestroy": (Handle,),
-    "cuLaunchKernelEx": (Handle, Handle, Handle, Handle),
-    "cuOccupancyMaxActiveBlocksPerMultiprocessor": (
-        ctypes.POINTER(ctypes.c_int),
-        Handle,
-        ctypes.c_int,
-        ctypes.c_size_t,
-    ),
-    "cuMemAlloc_v2": (ctypes.POINTER(ctypes.c_uint64), ctypes.c_size_t),
-    "cuMemFree_v2": (ctypes.c_uint64,),
-    "cuMemHostAlloc": (ctypes.POINTER(Handle), ctypes.c_size_t, ctypes.c_uint),
-    "cuMemcpyHtoD_v2": (ctypes.c_uint64, Handle, ctypes.c_size_t),
-    "cuMemcpyDtoH_v2": (Handle, ctypes.c_uint64, ctypes.c_size_t),
-    "cuMemcpyDtoD_v2": (ctypes.c_uint64, ctypes.c_uint64, ctypes.c_size_t),
-    "cuMemGetInfo_v2": (ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_size_t)),
-    "cuMemsetD8_v2": (ctypes.c_uint64, ctypes.c_ubyte, ctypes.c_size_t),
-    "cuPointerGetAttribute": (Handle, ctypes.c_int, ctypes.c_uint64),
-    "cuMemsetD8Async": (ctypes.c_uint64, ctypes.c_ubyte, ctypes.c_size_t, Handle),
-    "cuStreamCreate": (ctypes.POINTER(Handle), ctypes.c_uint),
-    "cuStreamDestroy_v2": (Handle,),
-    "cuStreamSynchronize": (Handle,),
-    "cuStreamIsCapturing": (Handle, ctypes.POINTER(ctypes.c_int)),
-    "cuThreadExchangeStreamCaptureMode": (ctypes.POINTER(ctypes.c_int),),
-    "cuEventCreate": (ctypes.POINTER(Handle), ctypes.c_uint),
-    "cuEventDestroy_v2": (Handle,),
-    "cuEventRecord": (Handle, Handle),
-    "cuEventSynchronize": (Handle,),
-    "cuEventElapsedTime": (ctypes.POINTER(ctypes.c_float), Handle, Handle),
 }
 
 
@@ -137,18 +57,6 @@ class Device:
     def capability(self) -> int:
         """As in sm_90: 90."""
         return self.major * 10 + self.minor
-
-
-@dataclass(frozen=True)
-class Function:
-    """A kernel in a loaded module, and what the assembler made of it."""
-
-    handle: int
-    module: int
-    registers: int
-    local: int  # bytes of a thread: registers that did not fit
-    max_threads: int
-    log: str
 
 
 class Driver:
@@ -243,87 +151,6 @@ class Driver:
             raise LaunchError(f"cuStreamIsCapturing: {self.message(status)}")
         return bool(status or out.value)
 
-    # --- modules
-
-    def link(self, ptx: bytes) -> tuple[bytes, str]:
-        """Machine code for the current device, and what the assembler says."""
-        log = JitLog()
-        state = self.handle_of_link(log)
-        try:
-            text = ptx.rstrip(b"\0") + b"\0"
-            status = self.library.cuLinkAddData_v2(
-                state, INPUT_PTX, text, len(text), b"kernel.ptx", 0, None, None
-            )
-            out, size = Handle(), ctypes.c_size_t()
-            status = status or self.library.cuLinkComplete(
-                state, ctypes.byref(out), ctypes.byref(size)
-            )
-            if status:
-                raise assembly_error(self.message(status), log.errors)
-            return ctypes.string_at(out.value, size.value), log.text
-        finally:
-            self.library.cuLinkDestroy(state)
-
-    def handle_of_link(self, log: JitLog) -> Handle:
-        state = Handle()
-        self.call("cuLinkCreate_v2", log.count, log.options, log.values, ctypes.byref(state))
-        return state
-
-    def load(self, image: bytes, name: str, shared: int) -> Function:
-        """A kernel of a cubin, or of PTX, on the current device.
-
-        Args:
-            shared: The bytes of shared memory that one program takes.
-        """
-        log = JitLog()
-        module = Handle()
-        status = self.library.cuModuleLoadDataEx(
-            ctypes.byref(module), image, log.count, log.options, log.values
-        )
-        if status:
-            raise assembly_error(self.message(status), log.errors)
-        function = self.handle("cuModuleGetFunction", module, name.encode())
-        if shared > STATIC_SHARED:
-            limit = self.device(self.current()).shared_limit
-            if shared > limit:
-                self.call("cuModuleUnload", module)
-                raise OutOfResources(shared, limit, "shared memory")
-            self.call("cuFuncSetAttribute", function, MAX_SHARED_ATTRIBUTE, shared)
-        facts = {
-            fact: self.number("cuFuncGetAttribute", attribute, function)
-            for fact, attribute in FUNCTION_FACTS.items()
-        }
-        return Function(
-            function, module.value, facts["registers"], facts["local"], facts["max_threads"],
-            log.text,
-        )  # fmt: skip
-
-    def registers(self, image: bytes, name: str) -> int:
-        """How many registers a thread of a kernel takes."""
-        function = self.load(image, name, 0)
-        self.unload(function)
-        return function.registers
-
-    def unload(self, function: Function) -> None:
-        """Free a module, after what runs of it is over."""
-        self.call("cuModuleUnload", function.module)
-
-    def unload_retired(self) -> None:
-        """Unload what kernels that are gone have left."""
-        while retired:
-            functions, record = retired.pop()
-            for device, function in functions.items():
-                with in_force(device):
-                    self.unload(function)
-            ctypes.memset(record, 0, RECORD_BYTES)
-            self.free_records.append(record)
-
-    def occupancy(self, function: Function, threads: int, shared: int) -> int:
-        """How many programs one multiprocessor holds at a time."""
-        return self.number(
-            "cuOccupancyMaxActiveBlocksPerMultiprocessor", function.handle, threads, shared
-        )
-
     # --- memory
 
     def allocate(self, size: int) -> int:
@@ -377,70 +204,6 @@ class Driver:
         return self.free_records.pop()
 
 
-class JitLog:
-    """The buffers that the driver's assembler writes its messages to."""
-
-    def __init__(self) -> None:
-        self.info = ctypes.create_string_buffer(LOG_BYTES)
-        self.error = ctypes.create_string_buffer(LOG_BYTES)
-        values = {
-            JIT_INFO: ctypes.addressof(self.info),
-            JIT_INFO_SIZE: LOG_BYTES,
-            JIT_ERROR: ctypes.addressof(self.error),
-            JIT_ERROR_SIZE: LOG_BYTES,
-            JIT_VERBOSE: 1,
-        }
-        self.count = len(values)
-        self.options = (ctypes.c_int * self.count)(*values)
-        self.values = (Handle * self.count)(*values.values())
-
-    @property
-    def text(self) -> str:
-        return self.info.value.decode(errors="replace")
-
-    @property
-    def errors(self) -> str:
-        return self.error.value.decode(errors="replace")
-
-
-class Event:
-    """A point in the work of a stream."""
-
-    def __init__(self) -> None:
-        self.handle = driver().handle("cuEventCreate", 0)
-
-    def record(self, stream: int = 0) -> None:
-        driver().call("cuEventRecord", self.handle, stream)
-
-    def synchronize(self) -> None:
-        driver().call("cuEventSynchronize", self.handle)
-
-    def elapsed_time(self, end: Event) -> float:
-        """Milliseconds from here to `end`, both of which are over."""
-        out = ctypes.c_float()
-        driver().call("cuEventElapsedTime", ctypes.byref(out), self.handle, end.handle)
-        return out.value
-
-    def close(self) -> None:
-        driver().call("cuEventDestroy_v2", self.handle)
-
-
-def assembly_error(message: str, log: str) -> InternalError:
-    return InternalError(f"the driver does not take the generated code: {message}\n{log.strip()}")
-
-
-def open_library() -> ctypes.CDLL:
-    for name in LIBRARIES:
-        try:
-            return ctypes.CDLL(name)
-        except OSError:
-            continue
-    raise LaunchError(
-        "no NVIDIA driver is installed here (libcuda.so.1 is not found); run on the CPU, "
-        "e.g. with x.cpu() or TILEWRIGHT_TARGET=cpu"
-    )
-
-
 @cache
 def process_driver() -> Driver:
     return Driver()
@@ -479,38 +242,6 @@ def device_of(address: int) -> int:
     return 0 if status else out.value
 
 
-# --- whose device and stream are in force
-
-
-def torch_cuda() -> Any:
-    """torch's bindings, when this process has made use of a GPU through them."""
-    torch = sys.modules.get("torch")
-    bindings = getattr(torch, "_C", None)
-    if bindings is None or not hasattr(bindings, "_cuda_getCurrentRawStream"):
-        return None
-    return bindings if torch.cuda.is_initialized() else None
-
-
-def stream_reader() -> Callable[[], tuple[int, int]] | None:
-    """What gives (device, stream) in force in torch; None when torch uses no GPU."""
-    bindings = torch_cuda()
-    if bindings is None:
-        return None
-    device, stream = bindings._cuda_getDevice, bindings._cuda_getCurrentRawStream
-
-    def read() -> tuple[int, int]:
-        number = device()
-        return number, stream(number)
-
-    return read
-
-
-def stream_of(device: int) -> int:
-    """The stream of a device, which may not be the current one, in force in torch."""
-    bindings = torch_cuda()
-    return 0 if bindings is None else bindings._cuda_getCurrentRawStream(device)
-
-
 @contextmanager
 def in_force(device: int) -> Iterator[None]:
     """Make a device's context current inside."""
@@ -521,41 +252,3 @@ def in_force(device: int) -> Iterator[None]:
         yield
     finally:
         found.call("cuCtxSetCurrent", before)
-
-
-@contextmanager
-def any_time(stream: int) -> Iterator[None]:
-    """Allow loading modules while a stream is being captured; otherwise old ones go first."""
-    found = driver()
-    if not found.is_capturing(stream):
-        found.unload_retired()
-        yield
-        return
-    mode = ctypes.c_int(RELAXED)
-    found.call("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
-    try:
-        yield
-    finally:
-        found.call("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
-
-
-# Functions by device, and the fault record, of kernels that are gone; appended by finalizers.
-retired: list[tuple[dict[int, Function], int]] = []
-_reader: list[Callable[[], tuple[int, int]]] = []
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_reader.clear)
-
-
-def current_stream() -> tuple[int, int]:
-    """The device and the stream that the user's array library has made current."""
-    if _reader:
-        return _reader[0]()
-    driver()  # or there is none to be had
-    found = stream_reader()
-    if found is not None:
-        _reader.append(found)
-        return found()
-    cupy = sys.modules.get("cupy")
-    if cupy is not None and hasattr(cupy, "cuda"):
-        return cupy.cuda.Device().id, cupy.cuda.get_current_stream().ptr
-    return driver().current(), 0

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.targets.base import ShortcutSpec
-from tilewright.targets.cuda import driver
+from tilewright.targets.cuda import driver, streams
 from tilewright.targets.fastcall.frame import Ending
 from tilewright.targets.fastcall.match import LINE
 from tilewright.targets.fastcall.read import CUDA
@@ -291,7 +291,7 @@ def address(function: Any) -> int:
 
 def stream_getter() -> int | None:
     """The address of torch's C function that gives the current stream of a device."""
-    bindings = driver.torch_cuda()
+    bindings = streams.torch_cuda()
     if bindings is None:
         return None
     folder = Path(sys.modules["torch"].__file__).parent / "lib"

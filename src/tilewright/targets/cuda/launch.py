@@ -11,8 +11,6 @@ import weakref
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-import numpy as np
-
 from tilewright.errors import (
     DeviceAssertError,
     InternalError,
@@ -25,8 +23,7 @@ from tilewright.errors import (
     out_of_bounds_message,
 )
 from tilewright.ir.types import parse_type
-from tilewright.targets.cuda import driver, fastcall
-from tilewright.targets.cuda.driver import Function
+from tilewright.targets.cuda import driver, fastcall, modules, streams
 from tilewright.targets.cuda.fastcall import (
     CONFIG_BYTES,
     EXTRA_END,
@@ -38,8 +35,10 @@ from tilewright.targets.cuda.fastcall import (
     NO_STREAM,
 )
 from tilewright.targets.cuda.history import History
+from tilewright.targets.cuda.modules import Function
 from tilewright.targets.fastcall.frame import SLOTS
 from tilewright.targets.places import place_loc
+from tilewright.targets.values import rounded
 
 WARP = 32
 # The first word of a fault record: site + 1, the number of the launch, the program.
@@ -85,7 +84,7 @@ class CudaBinary:
     def __del__(self) -> None:
         functions = getattr(self, "functions", None)
         if functions and not self.history.is_captured and not sys.is_finalizing():
-            driver.retired.append((functions, self.record))
+            modules.retired.append((functions, self.record))
 
     # --- launching
 
@@ -100,12 +99,12 @@ class CudaBinary:
             OutOfBoundsError: a fault of this launch, if it is the first one or the kernel holds
                 asserts; else of an earlier launch of the kernel.
         """
-        device, stream = driver.current_stream()
+        device, stream = streams.current_stream()
         if place < 0 or place == device:
             self.launch_on(device, stream, grid, values, counters)
         else:
             with driver.in_force(place):
-                self.launch_on(place, driver.stream_of(place), grid, values, counters)
+                self.launch_on(place, streams.stream_of(place), grid, values, counters)
 
     def launch_on(
         self,
@@ -136,7 +135,7 @@ class CudaBinary:
         try:
             pack(buffer.memory, 0, *head, *own, *values)
         except (OverflowError, struct.error):
-            pack(buffer.memory, 0, *head, *own, *self.rounded(values))
+            pack(buffer.memory, 0, *head, *own, *rounded(values))
         self.history.remember(number, buffer.address)
         if stream and not self.history.is_captured and driver.driver().is_capturing(stream):
             self.history.note_capture()
@@ -161,7 +160,7 @@ class CudaBinary:
             return None
         if len(taken) != len(self.history.places):
             raise InternalError(f"{self.name}: code and launch take other arguments")
-        device = driver.current_stream()[0] if place < 0 else place
+        device = streams.current_stream()[0] if place < 0 else place
         if device not in self.handles:
             return None
         pairs = [word for pair in zip(taken, self.history.places, strict=True) for word in pair]
@@ -182,7 +181,7 @@ class CudaBinary:
     def load(self, device: int, stream: int) -> int:
         """The driver's handle of the kernel on a device; some stream of it is in force."""
         driver.driver().use(device)
-        with self.loading, driver.any_time(stream):
+        with self.loading, modules.any_time(stream):
             if device not in self.handles:
                 self.load_module(device)
         return self.handles[device]
@@ -196,9 +195,9 @@ class CudaBinary:
             if not live:
                 atexit.register(tell_at_exit)
             live.add(self)
-        function = found.load(self.image, self.metadata["entry"], self.shared)
+        function = modules.load(found, self.image, self.metadata["entry"], self.shared)
         if function.max_threads < self.threads:
-            found.unload(function)
+            modules.unload(found, function)
             raise OutOfResources(self.threads, function.max_threads, "threads, by their registers")
         self.functions[device] = function
         self.handles[device] = function.handle
@@ -217,16 +216,6 @@ class CudaBinary:
             f"{self.name}: the grid {grid} is too large for a GPU, which takes at most "
             f"{GRID_LIMITS}; put the large size first"
         )
-
-    def rounded(self, values: Sequence[Any]) -> list[Any]:
-        """The values with floats beyond fp32 as the infinities they round to."""
-        out = []
-        for value in values:
-            if isinstance(value, float):
-                with np.errstate(over="ignore"):
-                    value = float(np.float32(value))
-            out.append(value)
-        return out
 
     # --- faults
 
@@ -294,7 +283,7 @@ class CudaBinary:
     def facts(self) -> dict[str, int]:
         """Registers of a thread, words and bytes of them in memory, shared bytes of a program;
         multiprocessors, and the programs that each of them holds at a time."""
-        device, stream = driver.current_stream()
+        device, stream = streams.current_stream()
         if device not in self.functions:
             self.load(device, stream)
         function = self.functions[device]
@@ -304,7 +293,7 @@ class CudaBinary:
             "spill_bytes": function.local,
             "max_threads": function.max_threads,
             "shared": self.shared,
-            "programs": driver.driver().occupancy(function, self.threads, self.shared),
+            "programs": modules.occupancy(driver.driver(), function, self.threads, self.shared),
             "processors": driver.driver().device(device).processors,
         }
 

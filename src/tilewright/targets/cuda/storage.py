@@ -8,14 +8,14 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from tilewright.targets.cuda import driver
+from tilewright.targets.cuda import driver, streams
 from tilewright.targets.cuda.driver import Driver
 
 
 @contextmanager
 def quiet(place: int) -> Iterator[Driver]:
     """The driver on a device (-1: the current one), after all work that was begun there."""
-    device = driver.current_stream()[0] if place < 0 else place
+    device = streams.current_stream()[0] if place < 0 else place
     with driver.in_force(device):
         found = driver.driver()
         found.synchronize()
@@ -30,7 +30,7 @@ class DeviceStorage:
 
     def __init__(self, size: int, place: int):
         self.size = size
-        self.place = driver.current_stream()[0] if place < 0 else place
+        self.place = streams.current_stream()[0] if place < 0 else place
         with quiet(self.place) as found:
             self.address = found.allocate(size)
             found.fill(self.address, 0, max(1, size))
@@ -77,8 +77,8 @@ def room(place: int) -> int:
 
 def in_force(place: int) -> tuple[int, int]:
     """The number of a device (-1: the current one), and the stream in force on it."""
-    device, stream = driver.current_stream()
-    return (device, stream) if place in (-1, device) else (place, driver.stream_of(place))
+    device, stream = streams.current_stream()
+    return (device, stream) if place in (-1, device) else (place, streams.stream_of(place))
 
 
 def is_recording(place: int) -> bool:
@@ -101,7 +101,7 @@ def spent(place: int, run: Callable[[], object], flush: DeviceStorage | None = N
     """Nanoseconds that the work which `run` starts takes on the stream in force of a device."""
     device, stream = in_force(place)
     with driver.in_force(device):
-        start, end = driver.Event(), driver.Event()
+        start, end = streams.Event(), streams.Event()
         if flush is not None:
             driver.driver().call("cuMemsetD8Async", flush.address, 0, flush.size, stream)
         start.record(stream)

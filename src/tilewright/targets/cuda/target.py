@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -13,9 +12,9 @@ from tilewright.codegen import llvm
 from tilewright.errors import LaunchError
 from tilewright.ir.inst import Kernel
 from tilewright.passes import pipeline
-from tilewright.targets.base import Keep, ShortcutSpec
+from tilewright.targets.base import Code, Keep, ShortcutSpec
 from tilewright.targets.cuda import arch as arches
-from tilewright.targets.cuda import driver, fastcall, storage
+from tilewright.targets.cuda import driver, fastcall, modules, storage, streams
 from tilewright.targets.cuda.arch import ENTRY, Arch
 from tilewright.targets.cuda.fit import fitted
 from tilewright.targets.cuda.launch import WARP, CudaBinary
@@ -28,14 +27,6 @@ MOST_WARPS = 32
 # levels 1 to 3 of code generation write the same PTX, the first a fifth faster.
 PASSES, CODEGEN_LEVEL = "O0", 1
 HEADER = re.compile(r"^; arch (\S+)")
-
-
-@dataclass(frozen=True, slots=True)
-class CudaCode:
-    """LLVM IR of a kernel, and what launches and reports must know about it."""
-
-    text: str
-    metadata: dict[str, Any]
 
 
 class CudaTarget:
@@ -59,7 +50,7 @@ class CudaTarget:
         """The architecture that was named, or that of the current device."""
         if self.named:
             return arches.find(self.named)
-        device, _ = driver.current_stream()
+        device, _ = streams.current_stream()
         return arches.of_capability(driver.driver().device(device).capability)
 
     def identity(self) -> str:
@@ -67,7 +58,7 @@ class CudaTarget:
         version = "" if self.named else f" driver {driver.driver().version}"
         return f"{arch.name} ptx{arch.ptx} {llvm.release()}{version}"
 
-    def lower(self, kernel: Kernel, *, bounds: bool, counters: bool) -> CudaCode:
+    def lower(self, kernel: Kernel, *, bounds: bool, counters: bool) -> Code:
         """The kernel as LLVM IR; `kernel.meta["options"]` holds the options of the launch."""
         # Met only when something is compiled: most of what a launch from the disk cache imports.
         from tilewright.targets.cuda.lower import lower
@@ -94,21 +85,21 @@ class CudaTarget:
             "capability": arch.capability,
         }
         text = f"; arch {arch.name}\n{lowered.text}"
-        return CudaCode(text, json.loads(json.dumps(metadata)))
+        return Code(text, json.loads(json.dumps(metadata)))
 
     def assemble(self, text: str) -> bytes:
         """Machine code by the driver's assembler; PTX where there is no driver."""
         if self.named or not driver.is_available():
             return self.assembly(text).encode()
         found = driver.driver()
-        device, stream = driver.current_stream()
+        device, stream = streams.current_stream()
         found.use(device)
 
         def build(version: str) -> bytes:
-            return found.link(self.assembly(version).encode())[0]
+            return modules.link(found, self.assembly(version).encode())[0]
 
-        with driver.any_time(stream):
-            return fitted(text, arch_of(text), build, partial(found.registers, name=ENTRY))
+        with modules.any_time(stream):
+            return fitted(text, arch_of(text), build, partial(modules.registers, found, name=ENTRY))
 
     def assembly(self, text: str) -> str:
         """The PTX of a lowered kernel."""

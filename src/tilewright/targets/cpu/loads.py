@@ -1,0 +1,149 @@
+"""Loads of tiles: of one element, of one that a whole row reads, and of the lanes of a chunk."""
+
+from __future__ import annotations
+
+from tilewright.codegen.literals import Lane
+from tilewright.ir import types as t
+from tilewright.ir.inst import Inst, Value
+from tilewright.ir.types import DType
+from tilewright.targets.cpu.bounds import check_one
+from tilewright.targets.cpu.forms import Form, Index, Prefix, Uniform, Vector
+from tilewright.targets.cpu.lane_memory import gather, load_memory, masked_load, spaced_load
+from tilewright.targets.cpu.memory import Access, Memory
+
+
+def load(m: Memory, inst: Inst, index: tuple[Index, ...]) -> Form:
+    """A load at an index; over a whole row only what is uniform has a value."""
+    e = m.e
+    other = inst.operands[2] if len(inst.operands) > 2 else None
+    if any(i.off for i in index):
+        return load_nothing(m, inst, index, other)
+    if any(i.whole for i in index):
+        a = m.prepare(inst, index)
+        fill = e.eval(other, index) if other is not None else None
+        uniform = isinstance(a.pointer, Uniform) and isinstance(a.mask, Uniform)
+        if uniform and (other is None or isinstance(fill, Uniform)):
+            m.expected.add((inst, tuple(i.key for i in index)))
+            return load_scalar(m, inst, a, fill)
+        if isinstance(a.pointer, Uniform) and isinstance(a.mask, Prefix):
+            if e.row.cuts is not None and (fill is None or isinstance(fill, Uniform)):
+                return load_for_piece(m, inst, index, a, fill)
+            load_for_row(m, inst, index, a)
+        return None
+    a = m.access(inst, index)
+    fill = e.eval(other, index) if other is not None else None
+    if m.holds(inst, index, a.mask):
+        a.mask = e.true
+    if (
+        isinstance(a.pointer, Uniform)
+        and isinstance(a.mask, Uniform)
+        and (fill is None or isinstance(fill, Uniform))
+    ):
+        key = (inst, tuple(e.whole_index(i).key for i in index))
+        return load_scalar(m, inst, a, fill, key not in m.expected)
+    key = (inst, tuple(e.whole_index(i).key for i in index))
+    if isinstance(a.pointer, Uniform) and key in m.row_values:
+        return from_row_value(m, m.row_values[key], a, fill)
+    a.mask = m.covered(a.mask, index)
+    return Vector(load_lanes(m, inst, index, a, fill), e.w.at)
+
+
+def load_for_row(m: Memory, inst: Inst, index: tuple[Index, ...], a: Access) -> None:
+    """Load the one element that all lanes that are on read, before the row."""
+    e = m.e
+    if m.counters is not None or inst.attrs.get("volatile"):
+        return
+    on = Uniform(e.b.gt(a.mask.limit, e.const(0)), e.w.at)
+    key = (inst, tuple(i.key for i in index))
+    scalar = Access(a.pointer, on, a.size, a.dtype)
+    m.row_values[key] = load_scalar(m, inst, scalar, None).lane
+
+
+def load_for_piece(
+    m: Memory, inst: Inst, index: tuple[Index, ...], a: Access, fill: Form
+) -> Uniform | None:
+    """Load the one element that a piece reads, if pieces end where the mask does."""
+    e = m.e
+    if not e.row.cuts.end_at(e, a.mask.limit, inst.result, index):
+        return None
+    on = Uniform(e.b.gt(a.mask.limit, e.const(0)), e.w.at)
+    return load_scalar(m, inst, Access(a.pointer, on, a.size, a.dtype), fill)
+
+
+def from_row_value(m: Memory, value: Lane, a: Access, fill: Form) -> Form:
+    """The lanes of a chunk that all read one element."""
+    e, b = m.e, m.e.b
+    if a.unmasked:
+        return Uniform(value, e.row.depth)
+    passing = e.lanes_of(fill) if fill is not None else b.const(0, a.dtype)
+    lanes = b.match(e.lanes_of(a.mask), value, passing)
+    return Vector(b.select(*lanes), e.w.at)
+
+
+def load_nothing(m: Memory, inst: Inst, index: tuple[Index, ...], other: Value | None) -> Form:
+    """What a load gives where the masks of its row are off."""
+    mask = m.mask_of(inst)
+    if mask is None or m.e.eval(mask, index) is not m.e.false:
+        return None
+    if other is not None:
+        return m.e.eval(other, index)
+    return Uniform(m.e.b.const(0, inst.result.type.dtype), 0)
+
+
+def load_scalar(m: Memory, inst: Inst, a: Access, fill: Form, counted: bool = True) -> Uniform:
+    e, b = m.e, m.e.b
+    mask = a.mask.lane
+    check_one(m, inst, a.pointer.lane, a.size, mask)
+    if m.counters is not None and counted:
+        lanes = m.e.row_count() if m.e.w.at == m.e.row.depth else m.e.const(1)
+        m.counters.scalar(inst, a, mask, a.pointer.lane, lanes)
+    if mask.text == "true":
+        return Uniform(load_memory(e.b, a.pointer.lane, a.dtype, 1), e.w.at)
+    fill_lane = fill.lane if fill is not None else b.const(0, a.dtype)
+    return Uniform(masked_scalar(m, a.pointer.lane, mask, fill_lane, a.dtype), e.w.at)
+
+
+def masked_scalar(m: Memory, address: Lane, mask: Lane, fill: Lane, dtype: DType) -> Lane:
+    e, w = m.e, m.e.w
+    yes, join = w.new_label("yes"), w.new_label("join")
+    before = w.here
+    w.write(f"br i1 {mask.text}, label %{yes}, label %{join}")
+    w.label(yes)
+    value = load_memory(e.b, address, dtype, 1)
+    inside = w.here
+    w.write(f"br label %{join}")
+    w.label(join)
+    return e.b.value(
+        f"phi {value.type} [{fill.text}, %{before}], [{value.text}, %{inside}]", dtype, 1
+    )
+
+
+def load_lanes(m: Memory, inst: Inst, index: tuple[Index, ...], a: Access, fill: Form) -> Lane:
+    e, b = m.e, m.e.b
+    memory = t.uint8 if a.dtype is t.int1 else a.dtype
+    width = e.row.width
+    contiguous = a.contiguous
+    m.check_chunk(inst, index, a)
+    if contiguous and a.unmasked:
+        return load_memory(e.b, a.pointer.base, a.dtype, width)
+    if a.unmasked and m.is_spaced(a):
+        lane = spaced_load(b, a.pointer.base, a.pointer.stride, memory, width)
+        return b.ne(lane, b.const(0, memory, width)) if a.dtype is t.int1 else lane
+    mask = b.splat(e.lanes_of(a.mask), width)
+    passing = b.splat(e.lanes_of(fill), width) if fill is not None else b.const(0, a.dtype, width)
+    if a.dtype is t.int1:
+        passing = b.cast(passing, memory)
+    lane = load_masked(m, a, mask, passing, memory, contiguous)
+    return b.ne(lane, b.const(0, memory, width)) if a.dtype is t.int1 else lane
+
+
+def load_masked(
+    m: Memory, a: Access, mask: Lane, passing: Lane, memory: DType, contiguous: bool
+) -> Lane:
+    e, b = m.e, m.e.b
+    if mask.width == 1:
+        pointer = b.bitcast(e.lanes_of(a.pointer), t.pointer_to(memory))
+        return masked_scalar(m, pointer, mask, passing, memory)
+    if contiguous:
+        return masked_load(b, a.pointer.base, mask, passing, a.size)
+    return gather(b, b.splat(e.lanes_of(a.pointer), mask.width), mask, passing, a.size)
