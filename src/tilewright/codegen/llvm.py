@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import platform
 import re
 import threading
 import time
@@ -19,6 +20,7 @@ from tilewright.errors import InternalError
 _lock = threading.RLock()
 _library_numbers = itertools.count()
 
+X86 = ("x86_64", "AMD64")
 # What a restricted host may be: arch -> name -> (LLVM's CPU, features that decide the code).
 LEVELS = {
     "x86_64": {
@@ -72,6 +74,8 @@ def _binding() -> ModuleType:
     """llvmlite's binding, ready for the host."""
     import llvmlite.binding as binding
 
+    if platform.machine() in X86:
+        binding.set_option("", "-disable-lsr")  # see docs/decisions/
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     return binding

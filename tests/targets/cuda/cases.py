@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import ml_dtypes
 import numpy as np
 import product_loops
-from case import Case, compare, random
+from launch_case import Case, compare, random
 
 import tilewright as tw
 from tilewright import language as tl

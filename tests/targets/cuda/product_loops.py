@@ -7,7 +7,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from case import Case, random
+from launch_case import Case, random
 
 import tilewright as tw
 from tilewright import language as tl

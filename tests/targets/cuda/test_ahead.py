@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import product_loops
 import pytest
-from case import compare
+from launch_case import compare
 from simulator import SimulatedTarget
 from test_ptx import kernel_ir
 
