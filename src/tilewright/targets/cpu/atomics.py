@@ -10,6 +10,7 @@ from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst
 from tilewright.ir.types import DType
+from tilewright.targets.cpu.branches import either, value_where
 from tilewright.targets.cpu.forms import Index
 from tilewright.targets.cpu.lane_memory import load_memory, masked_load, masked_store
 from tilewright.targets.cpu.loops import Loop
@@ -63,24 +64,15 @@ def atomic(m: Memory, inst: Inst, index: tuple[Index, ...]) -> Lane:
 
 def in_company(m: Memory, inst: Inst, a: Access, lanes: list[Lane]) -> Lane:
     """Plain read-modify-writes where no other thread can meet them, else locked ones."""
-    b, w = m.e.b, m.e.w
     m.is_asking = True
-    free, shared, join = w.new_label("free"), w.new_label("shared"), w.new_label("join")
-    w.write(f"br i1 %alone, label %{free}, label %{shared}")
-    w.label(free)
-    if a.contiguous and m.e.row.width > 1:
-        x = plain_row(m, inst, a, lanes[0])
-    else:
-        x = plain_lanes(m, inst, a, lanes)
-    after_free = w.here
-    w.write(f"br label %{join}")
-    w.label(shared)
-    y = locked(m, inst, a, lanes)
-    after_shared = w.here
-    w.write(f"br label %{join}")
-    w.label(join)
-    text = f"phi {x.type} [{x.text}, %{after_free}], [{y.text}, %{after_shared}]"
-    return b.value(text, x.dtype, x.width)
+
+    def plain() -> Lane:
+        if a.contiguous and m.e.row.width > 1:
+            return plain_row(m, inst, a, lanes[0])
+        return plain_lanes(m, inst, a, lanes)
+
+    ways = (plain, lambda: locked(m, inst, a, lanes))
+    return either(m.e.w, m.e.b, "%alone", ("free", "shared"), ways)
 
 
 def plain_row(m: Memory, inst: Inst, a: Access, value: Lane) -> Lane:
@@ -127,26 +119,21 @@ def takes_groups(m: Memory, inst: Inst, dtype: DType, width: int) -> bool:
 
 def in_groups(m: Memory, inst: Inst, a: Access, lanes: list[Lane]) -> Lane:
     """Neighbouring elements 16 bytes at a time where they are aligned so, else one by one."""
-    b, w = m.e.b, m.e.w
+    b = m.e.b
     base, (value,) = a.pointer.base, lanes
     low = b.bit_and(b.bitcast(base, t.int64), m.e.const(GROUP - 1))
     aligned = b.eq(low, m.e.const(0))
-    yes, no, join = (w.new_label(stem) for stem in ("aligned", "single", "join"))
-    w.write(f"br i1 {aligned.text}, label %{yes}, label %{no}")
-    w.label(yes)
-    step, olds = GROUP // value.dtype.bytes, []
-    for i in range(0, value.width, step):
-        place = b.offset(base, m.e.const(i), value.dtype) if i else base
-        olds.append(swap_group(m, inst, place, b.slice(value, i, step)))
-    together, ends = joined(b, olds), [w.here]
-    w.write(f"br label %{join}")
-    w.label(no)
-    single = locked_lanes(m, inst, a, lanes)
-    ends.append(w.here)
-    w.write(f"br label %{join}")
-    w.label(join)
-    edges = f"[{together.text}, %{ends[0]}], [{single.text}, %{ends[1]}]"
-    return b.value(f"phi {single.type} {edges}", value.dtype, value.width)
+    step = GROUP // value.dtype.bytes
+
+    def groups() -> Lane:
+        olds = []
+        for i in range(0, value.width, step):
+            place = b.offset(base, m.e.const(i), value.dtype) if i else base
+            olds.append(swap_group(m, inst, place, b.slice(value, i, step)))
+        return joined(b, olds)
+
+    ways = (groups, lambda: locked_lanes(m, inst, a, lanes))
+    return either(m.e.w, b, aligned.text, ("aligned", "single"), ways)
 
 
 def joined(b: Lanes, parts: list[Lane]) -> Lane:
@@ -242,21 +229,10 @@ def atomic_lane(
     m: Memory, inst: Inst, pointer: Lane, values: list[Lane], mask: Lane, now: Callable[..., Lane]
 ) -> Lane:
     """One lane, if it is on."""
-    b, w = m.e.b, m.e.w
     if mask.text == "true":
         return now(m, inst, pointer, values)
-    yes, join = w.new_label("yes"), w.new_label("join")
-    before = w.here
-    w.write(f"br i1 {mask.text}, label %{yes}, label %{join}")
-    w.label(yes)
-    old = now(m, inst, pointer, values)
-    inside = w.here
-    w.write(f"br label %{join}")
-    w.label(join)
-    zero = b.const(0, old.dtype)
-    return b.value(
-        f"phi {old.type} [{zero.text}, %{before}], [{old.text}, %{inside}]", old.dtype, 1
-    )
+    zero = m.e.b.const(0, values[0].dtype)
+    return value_where(m.e.w, m.e.b, mask, lambda: now(m, inst, pointer, values), zero)
 
 
 def atomic_now(m: Memory, inst: Inst, pointer: Lane, values: list[Lane]) -> Lane:

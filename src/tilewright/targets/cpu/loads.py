@@ -7,6 +7,7 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Value
 from tilewright.ir.types import DType
 from tilewright.targets.cpu.bounds import check_one
+from tilewright.targets.cpu.branches import value_where
 from tilewright.targets.cpu.forms import Form, Index, Prefix, Uniform, Vector
 from tilewright.targets.cpu.lane_memory import gather, load_memory, masked_load, spaced_load
 from tilewright.targets.cpu.memory import Access, Memory
@@ -104,18 +105,8 @@ def load_scalar(m: Memory, inst: Inst, a: Access, fill: Form, counted: bool = Tr
 
 
 def masked_scalar(m: Memory, address: Lane, mask: Lane, fill: Lane, dtype: DType) -> Lane:
-    e, w = m.e, m.e.w
-    yes, join = w.new_label("yes"), w.new_label("join")
-    before = w.here
-    w.write(f"br i1 {mask.text}, label %{yes}, label %{join}")
-    w.label(yes)
-    value = load_memory(e.b, address, dtype, 1)
-    inside = w.here
-    w.write(f"br label %{join}")
-    w.label(join)
-    return e.b.value(
-        f"phi {value.type} [{fill.text}, %{before}], [{value.text}, %{inside}]", dtype, 1
-    )
+    b = m.e.b
+    return value_where(m.e.w, b, mask, lambda: load_memory(b, address, dtype, 1), fill)
 
 
 def load_lanes(m: Memory, inst: Inst, index: tuple[Index, ...], a: Access, fill: Form) -> Lane:

@@ -14,7 +14,7 @@ from tilewright.targets.cpu.bounds import (
     any_lane,
     check_lanes,
     check_row,
-    raise_fault,
+    leave_if,
 )
 from tilewright.targets.cpu.counters import Counters
 from tilewright.targets.cpu.evaluate import Evaluator
@@ -236,13 +236,8 @@ class Memory:
 
     def stop_unless(self, inst: Inst, lanes: list[Lane]) -> None:
         """The same for the condition, and the mask if there is one, as lanes."""
-        e, b, w = self.e, self.e.b, self.e.w
+        e, b = self.e, self.e.b
         bad = b.bit_not(lanes[0])
         if len(lanes) > 1:
             bad = b.bit_and(*b.match(bad, lanes[1]))
-        any_bad = any_lane(b, bad)
-        fault, go = w.new_label("fault"), w.new_label("go")
-        w.write(f"br i1 {any_bad.text}, label %{fault}, label %{go}")
-        w.label(fault)
-        raise_fault(self, inst, *[e.const(0)] * 3)
-        w.label(go)
+        leave_if(self, inst, any_lane(b, bad), *[e.const(0)] * 3)

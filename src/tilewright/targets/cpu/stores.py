@@ -6,6 +6,7 @@ from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst
 from tilewright.ir.types import DType
+from tilewright.targets.cpu.branches import where
 from tilewright.targets.cpu.forms import Index
 from tilewright.targets.cpu.lane_memory import masked_store, scatter, spaced_store, store_each
 from tilewright.targets.cpu.memory import Access, Memory
@@ -47,15 +48,11 @@ def stores_parts(m: Memory, size: int) -> bool:
 def store_masked(
     m: Memory, a: Access, lane: Lane, mask: Lane, memory: DType, contiguous: bool
 ) -> None:
-    e, b, w = m.e, m.e.b, m.e.w
+    e, b = m.e, m.e.b
     if mask.width == 1:
-        yes, join = w.new_label("yes"), w.new_label("join")
         place = e.lanes_of(a.pointer)
-        w.write(f"br i1 {mask.text}, label %{yes}, label %{join}")
-        w.label(yes)
-        w.write(f"store {lane.typed}, ptr {place.text}, align {a.size}")
-        w.write(f"br label %{join}")
-        w.label(join)
+        with where(e.w, mask):
+            e.w.write(f"store {lane.typed}, ptr {place.text}, align {a.size}")
         return
     if contiguous:
         masked_store(b, a.pointer.base, mask, lane, a.size)
