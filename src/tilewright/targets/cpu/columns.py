@@ -92,10 +92,7 @@ class Held:
         limits = e.row.limits
         if not limits:
             return self.take_in(index, width, totals)
-        bound = e.const(length)
-        for limit in limits.values():
-            bound = b.minimum(bound, limit.limit)
-        whole = b.ge(bound, e.const(length))
+        whole = b.ge(e.within_limits(e.const(length)), e.const(length))
         w = e.w
         yes, no, join = w.new_label("whole"), w.new_label("masked"), w.new_label("join")
         w.write(f"br i1 {whole.text}, label %{yes}, label %{no}")

@@ -92,6 +92,12 @@ class Evaluator:
         """How many elements the row has."""
         return self.const(self.row.length) if self.row.count is None else self.row.count
 
+    def within_limits(self, count: Lane) -> Lane:
+        """For how many of the row's first `count` elements all masks met so far are true."""
+        for limit in self.row.limits.values():
+            count = self.b.minimum(count, limit.limit)
+        return count
+
     def from_start(self, index: tuple[Index, ...]) -> Lane:
         """How far into its row a chunk begins."""
         base = next(i.base for i in index if i.vector)

@@ -112,10 +112,8 @@ class NestWriter:
         e.row.count, loop.step = count, count.text
         self.look_at_all(index)
         limits = e.row.limits
-        bound = count
-        for limit in limits.values():
-            bound = b.minimum(bound, limit.limit)
-        main = b.bit_and(b.maximum(bound, e.const(0)), e.const(-width * unroll))
+        bound = b.maximum(e.within_limits(count), e.const(0))
+        main = b.bit_and(bound, e.const(-width * unroll))
         end = b.minimum(self.rest_end(length), count)
         self.reductions.unrolled = e.true.lane
         e.row.true_masks = frozenset(limits)
@@ -160,11 +158,7 @@ class NestWriter:
         if self.is_one_version() or (not limits and self.clip is None):
             self.chunk_loop(index, e.const(0), end, width, unroll)
             return
-        bound = e.const(length)
-        for limit in limits.values():
-            bound = b.minimum(bound, limit.limit)
-        if not limits:
-            bound = end
+        bound = e.within_limits(e.const(length)) if limits else end
         bound = b.maximum(bound, e.const(0))
         main = b.bit_and(bound, e.const(-block))
         self.reductions.unrolled = b.gt(main, e.const(0))
