@@ -136,6 +136,21 @@ def test_closures_are_captured():
     assert key.endswith("test_closures_are_captured.<locals>.kernel.step")
 
 
+def test_what_triton_would_refuse_is_told():
+    step, fixed = 5, tl.constexpr(3)
+
+    @jit
+    def kernel(out):
+        tl.store(out, step + fixed)
+
+    with pytest.warns(
+        UserWarning, match=r"Triton refuses `step`.*`step = tl.constexpr\(5\)`"
+    ) as told:
+        assert results(kernel, size=1) == [8]
+    assert all("fixed" not in str(w.message) for w in told)
+    assert told[0].filename == __file__
+
+
 @jit
 def displays(out):
     a, (b, *c), d = 1, [2, 3, 4], {"k": 5, **{"l": 6}}  # noqa: PIE800

@@ -7,10 +7,13 @@ import builtins
 import difflib
 import enum
 import functools
+import os
 import types
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from tilewright.config import TRUE_WORDS
 from tilewright.errors import CompileError, Loc
 from tilewright.ir.op import OPS, Op
 from tilewright.ir.types import DType, Type
@@ -18,6 +21,7 @@ from tilewright.lang.constexpr import constexpr, constexpr_function, held
 from tilewright.lang.jit import JITCallable
 from tilewright.lang.source import Source
 from tilewright.lang.tensor import METHODS, tensor
+from tilewright.lang.typenames import is_constexpr
 from tilewright.lang.values import Undefined
 
 BUILTINS = {
@@ -37,6 +41,10 @@ CONSTANTS = (
     JITCallable, constexpr_function, Op, slice, range, frozenset, functools.partial,
 )  # fmt: skip
 RECORDED = (bool, int, float, str, bytes, complex, type(None), DType, Type, enum.Enum, tuple)
+
+# What Triton takes from outside as constexpr only, unless this variable is set.
+PLAIN = (bool, int, float, str, tuple)
+ALLOWING = "TRITON_ALLOW_NON_CONSTEXPR_GLOBALS"
 
 MISSING = object()
 
@@ -94,11 +102,26 @@ class Scope:
         where, value = self.outside(node.id)
         if value is MISSING:
             raise CompileError(self.unknown(node.id), self.loc(node))
+        self.warn_of_plain(node, value)
         value = self.checked(node, value)
         if where and isinstance(value, RECORDED):
             record[f"{where}.{node.id}"] = value
         self.found[node.id] = value
         return value
+
+    def warn_of_plain(self, node: ast.Name, value: Any) -> None:
+        """Say what Triton would refuse: it takes numbers and texts from outside as constexpr only."""
+        annotations = self.fn.__globals__.get("__annotations__", {})
+        if type(value) not in PLAIN or is_constexpr(annotations.get(node.id)):
+            return
+        if os.environ.get(ALLOWING, "").lower() in TRUE_WORDS:
+            return
+        loc = self.loc(node)
+        warnings.warn_explicit(
+            f"Triton refuses `{node.id}`, a name from outside that is no constexpr; write "
+            f"`{node.id} = tl.constexpr({value!r})`",
+            UserWarning, loc.file, loc.line,
+        )  # fmt: skip
 
     def outside(self, name: str) -> tuple[str, Any]:
         """Where a name is found outside the function, and its value."""
