@@ -110,7 +110,7 @@ class Scope:
         return value
 
     def warn_of_plain(self, node: ast.Name, value: Any) -> None:
-        """Say what Triton would refuse: it takes numbers and texts from outside as constexpr only."""
+        """Say what Triton would refuse: from outside it takes numbers as constexpr only."""
         annotations = self.fn.__globals__.get("__annotations__", {})
         if type(value) not in PLAIN or is_constexpr(annotations.get(node.id)):
             return
