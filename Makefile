@@ -13,7 +13,7 @@ demo: $(VENV)/package.stamp
 	$(BIN)/tilewright explain examples/softmax.py
 
 test: $(VENV)/test.stamp
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # Kernels of published packages (docs/packages.md), in an environment of their own.
 corpus: $(VENV)/corpus.stamp
