@@ -11,6 +11,7 @@ import ctypes
 import mmap
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import simulated_copies
@@ -346,10 +347,9 @@ def split(text: str) -> list[str]:
 class Threads:
     """The threads of one program, and memory for what they share."""
 
-    def __init__(self, count: int, start: int):
+    def __init__(self, count: int):
         self.count = count
         self.libc = ctypes.CDLL(None)
-        self.start = ctypes.cast(start, ctypes.c_void_p)
         self.main = ctypes.create_string_buffer(CONTEXT_BYTES)
         self.contexts = [ctypes.create_string_buffer(CONTEXT_BYTES) for _ in range(count)]
         self.stacks = [ctypes.create_string_buffer(STACK_BYTES) for _ in range(count)]
@@ -357,8 +357,14 @@ class Threads:
         self.slots = (ctypes.c_int32 * (16 * 2048))()
         self.copies = [simulated_copies.queue() for _ in range(count)]
 
-    def run(self, program: Sequence[int], grid: Sequence[int], arguments: int) -> None:
-        """Run all threads to their ends, each from one wait to the next."""
+    def run(
+        self,
+        start: ctypes.c_void_p,
+        program: Sequence[int],
+        grid: Sequence[int],
+        arguments: int,
+    ) -> None:
+        """Run all threads from a function to their ends, each from one wait to the next."""
         for number, (state, context, stack) in enumerate(
             zip(self.states, self.contexts, self.stacks, strict=True)
         ):
@@ -371,12 +377,13 @@ class Threads:
             state[SLOTS] = ctypes.addressof(self.slots)
             state[COPIES] = ctypes.addressof(self.copies[number])
             state[ARGS] = arguments
+            ctypes.memset(self.copies[number], 0, 8 * simulated_copies.HEAD)
             self.libc.getcontext(context)
             words = ctypes.addressof(context)
             ctypes.c_uint64.from_address(words + LINK).value = ctypes.addressof(self.main)
             ctypes.c_uint64.from_address(words + STACK_POINTER).value = ctypes.addressof(stack)
             ctypes.c_uint64.from_address(words + STACK_SIZE).value = STACK_BYTES
-            self.libc.makecontext(context, self.start, 1, ctypes.c_void_p(ctypes.addressof(state)))
+            self.libc.makecontext(context, start, 1, ctypes.c_void_p(ctypes.addressof(state)))
         pairs = list(zip(self.contexts, self.states, strict=True))
         warps = [pairs[k : k + WARP] for k in range(0, len(pairs), WARP)]
         for _ in range(MOST_ROUNDS):
@@ -404,6 +411,12 @@ class Threads:
         raise AssertionError(f"a warp of program {program} does not end")
 
 
+@cache
+def team_of(count: int) -> Threads:
+    """One program runs at a time, so all kernels may have the same memory."""
+    return Threads(count)
+
+
 class SimulatedBinary(CudaBinary):
     """A kernel whose launches run on this computer, one program after the other."""
 
@@ -419,7 +432,7 @@ class SimulatedBinary(CudaBinary):
         machine = llvm.host_machine()
         self.text = text
         self.library = llvm.Library.load(llvm.compile_object(text, machine).bytes, ["sim_start"])
-        self.team = Threads(self.threads, self.library.address("sim_start"))
+        self.start = ctypes.c_void_p(self.library.address("sim_start"))
         self.fault_memory = (ctypes.c_uint64 * 8)()
         self.record = ctypes.addressof(self.fault_memory)
         self.word = ctypes.c_uint64.from_address(self.record)
@@ -464,7 +477,7 @@ class SimulatedBinary(CudaBinary):
         x, y, z = grid
         for number in range(x * y * z):
             program = (number % x, number // x % y, number // (x * y))
-            self.team.run(program, grid, buffer.address + CONFIG_BYTES)
+            team_of(self.threads).run(self.start, program, grid, buffer.address + CONFIG_BYTES)
         self.check()
 
     def facts(self) -> dict[str, int]:
