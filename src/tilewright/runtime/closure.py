@@ -61,10 +61,6 @@ class Closure:
     def digest(self) -> str:
         return digest(*self.parts)
 
-    def is_current(self) -> bool:
-        """Whether the globals that were plain values still hold them."""
-        return all(names.get(name) is value for names, name, value in self.watched)
-
 
 class Scanner:
     """Visits values once, and writes down what they are."""

@@ -35,11 +35,6 @@ class Plan:
     carried: tuple[int, ...]
     stages: int
 
-    @property
-    def shared(self) -> int:
-        """Bytes of one stage."""
-        return sum(s.size for s in self.loads.values())
-
 
 class Planner:
     """Finds the loops of a kernel whose loads can run ahead.

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from tilewright.ir.inst import Block, Inst, Kernel, Value, walk
-from tilewright.ir.rewrite import drop_dead, free_values
+from tilewright.ir.inst import Block, Inst, Kernel, Value
+from tilewright.ir.rewrite import drop_dead
 from tilewright.ops import control, dot, reduce, shape
 from tilewright.passes import facts, loops
 from tilewright.targets.cuda.arch import Arch
@@ -70,16 +70,6 @@ class Assignment:
             for k, x in enumerate(inst.operands)
             if x.type.shape and self.wanted(inst, k) != self.layout(x)
         ]
-
-    def ahead(self, loop: Inst) -> list[tuple[Value, Layout]]:
-        """What to convert once before a loop: values from outside, wanted otherwise inside."""
-        out: dict[tuple[Value, Layout], None] = {}
-        outside = set().union(*map(free_values, loop.blocks))
-        for inst in (i for block in loop.blocks for i in walk(block)):
-            for k, x in enumerate(inst.operands):
-                if x in outside and x.type.shape and self.wanted(inst, k) != self.layout(x):
-                    out[x, self.wanted(inst, k)] = None
-        return list(out)
 
     def report(self) -> list[dict]:
         """Of each load, store and atomic: width, and sectors that the first access touches."""

@@ -17,11 +17,6 @@ def apply(columns: Columns, x: int) -> int:
     return out
 
 
-def compose(outer: Columns, inner: Columns) -> tuple[int, ...]:
-    """The map that applies `inner`, then `outer`."""
-    return tuple(apply(outer, x) for x in inner)
-
-
 def reduce(vector: int, pivots: Pivots) -> tuple[int, int]:
     """What of a vector the pivots leave, and the sum of columns that they took away."""
     used = 0

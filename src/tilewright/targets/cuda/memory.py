@@ -239,10 +239,6 @@ def store_modifiers(inst: Inst) -> str:
     return ".global" + (cache if cache in (".wb", ".cg", ".cs", ".wt") else "")
 
 
-def stored_dtype(dtype: DType) -> DType:
-    return t.uint8 if dtype is t.int1 else dtype
-
-
 def load(x: Lowering, inst: Inst) -> Tile:
     """What the pointers point to."""
     m, e = x.memory, x.e
