@@ -283,6 +283,33 @@ def test_a_forked_child_has_its_own_workers():
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
 
 
+@native_only
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+def test_workers_keep_off_the_core_of_the_thread_that_launches():
+    code = """
+    import os, sys
+    sys.path.insert(0, {here!r})
+    from test_threads import Job, threads
+    mine, before = os.sched_getaffinity(0), set(os.listdir("/proc/self/task"))
+    first, second = sorted(mine)[:2]
+    job = Job(threads.start(), 8, number=2)
+    for core in (first, second, first):
+        os.sched_setaffinity(0, mine)
+        job.counters[0] = 0
+        os.sched_setaffinity(0, {{core}})
+        os.sched_setaffinity(0, mine)  # still on this core, most likely
+        job.run("meet", 2, 1, 2)
+        (worker,) = set(os.listdir("/proc/self/task")) - before
+        allowed = os.sched_getaffinity(int(worker))
+        assert len(allowed) == len(mine) - 1 and allowed < mine, allowed
+    os.sched_setaffinity(0, {{first}})
+    job.counters[0] = 0
+    job.run("meet", 2, 1, 2)  # one core for both
+    """
+    code = textwrap.dedent(code).format(here=os.path.dirname(__file__))
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+
+
 @pytest.mark.parametrize("arch", sorted(FUTEX_CALL))
 def test_the_pool_compiles_for_every_processor(arch):
     machine = llvm.Machine(f"{arch}-unknown-linux-gnu", "generic" if arch == "aarch64" else "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import string
 
 from tilewright.targets.cpu.alone import ENTER, LEAVE, POOL_ALONE_IR
+from tilewright.targets.cpu.apart import CALLS, MOST_APART, POOL_APART_IR
 from tilewright.targets.cpu.stop import STOP_IR
 from tilewright.targets.cpu.waits import NUMBERS, POOL_WAITS_IR
 
@@ -108,8 +109,10 @@ leave:
 }
 
 ; a pool thread: spin for 200 us, then sleep until there is a new job
-define internal ptr @worker(ptr %unused) nounwind {
+define internal ptr @worker(ptr %number) nounwind {
 entry:
+  %index = ptrtoint ptr %number to i64
+  call void @move_away(i64 %index)
   br label %top
 top:
   %seen = phi i32 [ 0, %entry ], [ %generation, %seat ], [ %generation, %sit ]
@@ -178,7 +181,8 @@ more:
   %enough = icmp sge i64 %n, %wanted
   br i1 %enough, label %done, label %create
 create:
-  %r = call i32 @pthread_create(ptr %thread, ptr %attr, ptr @worker, ptr null)
+  %number = inttoptr i64 %n to ptr
+  %r = call i32 @pthread_create(ptr %thread, ptr %attr, ptr @worker, ptr %number)
   %failed = icmp ne i32 %r, 0
   br i1 %failed, label %done, label %count
 count:
@@ -294,6 +298,7 @@ define internal void @share(ptr %fn, ptr %args, ptr %state, i64 %total, i64 %chu
                             i64 %team) nounwind {
   %helpers = sub i64 %team, 1
   %workers = load i64, ptr @tw_workers, align 8
+  call void @keep_apart()
   %few = icmp slt i64 %workers, %helpers
   br i1 %few, label %start, label %run
 start:
@@ -383,6 +388,7 @@ define void @tw_reset(i64 %main) nounwind {
   store i64 0, ptr @tw_seats, align 8
   store i32 0, ptr @tw_busy, align 4
   store i32 0, ptr @tw_helping, align 4
+  call void @forget_apart()
   store i64 0, ptr @tw_together, align 8
   ret void
 }
@@ -392,6 +398,13 @@ define void @tw_reset(i64 %main) nounwind {
 def pool_ir(arch: str) -> str:
     """The pool for Linux on `arch`, one of `FUTEX_CALL`; any processor of that kind can run it."""
     declared, pause = _PAUSES[arch]
-    return STOP_IR + string.Template(_POOL + POOL_ALONE_IR + POOL_WAITS_IR).substitute(
-        NUMBERS, futex=FUTEX_CALL[arch], pause=pause, pause_declared=declared
+    parts = _POOL + POOL_ALONE_IR + POOL_APART_IR + POOL_WAITS_IR
+    return STOP_IR + string.Template(parts).substitute(
+        NUMBERS,
+        **CALLS[arch],
+        futex=FUTEX_CALL[arch],
+        apart=MOST_APART,
+        apart_bytes=8 * MOST_APART,
+        pause=pause,
+        pause_declared=declared,
     )
