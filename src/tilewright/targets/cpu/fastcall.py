@@ -14,8 +14,8 @@ from tilewright.targets.fastcall.read import CPU
 from tilewright.targets.fastcall.shortcut import Native, Shortcut, takes
 
 # Words of the plan of a line, then the numbers of the arguments that the code takes; parts are
-# the chunks of a thread, 0: each program is one.
-PLAN = {"entry": 0, "team": 1, "parts": 2, "taken": 3}
+# the chunks of a thread, 0: each program is one; `few` programs, or fewer, take one thread.
+PLAN = {"entry": 0, "team": 1, "parts": 2, "few": 3, "taken": 4}
 PLAN_WORDS = len(PLAN)
 
 _RUN = """
@@ -83,7 +83,9 @@ start:
   %team = load i64, ptr %teamp, align 1
   %partsp = getelementptr i64, ptr %plan, i64 $parts
   %parts = load i64, ptr %partsp, align 1
-  %single = icmp eq i64 %total, 1
+  %fewp = getelementptr i64, ptr %plan, i64 $few
+  %few = load i64, ptr %fewp, align 1
+  %single = icmp sle i64 %total, %few
   %threads = select i1 %single, i64 1, i64 %team
   %each = icmp eq i64 %parts, 0
   br i1 %each, label %go, label %divide

@@ -73,6 +73,8 @@ class CpuTarget:
             "sites": list(lowered.sites),
             "imports": list(lowered.imports),
             "waits": lowered.waits,
+            "few": lowered.few,
+            "alone_until": lowered.alone_until,
         }
         return Code(lowered.text, json.loads(json.dumps(metadata)))
 
@@ -153,6 +155,8 @@ class CpuBinary:
         self.metadata = metadata
         self.entry = library.address(metadata["entry"])
         self.waits = metadata["waits"]  # whether programs may wait for each other
+        self.few = metadata["few"]
+        self.alone_until = metadata["alone_until"]
         types = [parse_type(text) for _, text in metadata["params"]]
         self.slots = HEAD_SLOTS + SLOTS * len(types)
         self.layout = "<6q" + "".join(map(slot_format, types))
@@ -188,9 +192,14 @@ class CpuBinary:
 
     def run(self, block: ArgumentBlock, total: int, team: int) -> None:
         """Run so many programs with the arguments of a block."""
-        chunk = -1 if self.waits else -(-total // (team * CHUNKS_PER_THREAD))
-        if threads.parallel(self.entry, block.args, total, chunk, team if total > 1 else 1):
+        used = self.useful(team)
+        chunk = -1 if self.waits else -(-total // (used * CHUNKS_PER_THREAD))
+        if threads.parallel(self.entry, block.args, total, chunk, used if total > self.few else 1):
             self.mend(block.memory, team)
+
+    def useful(self, team: int) -> int:
+        """How many of `team` threads are faster than one."""
+        return 1 if team <= self.alone_until else team
 
     def mend(self, words: Any, team: int) -> None:
         """Run again what did not begin, since arguments share memory; or raise what happened."""
@@ -209,7 +218,8 @@ class CpuBinary:
         if HEAD_SLOTS + SLOTS * len(taken) != self.slots:
             raise InternalError(f"{self.metadata['name']}: code and launch take other arguments")
         self.team = team
-        return [self.entry, team, 0 if self.waits else CHUNKS_PER_THREAD, len(taken), *taken]
+        parts = 0 if self.waits else CHUNKS_PER_THREAD
+        return [self.entry, self.useful(team), parts, self.few, len(taken), *taken]
 
     def stopped(self, state: int, status: int) -> None:
         """Mend a launch by the native launcher, whose state is at an address, or raise."""

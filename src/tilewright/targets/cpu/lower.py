@@ -32,6 +32,7 @@ from tilewright.targets.cpu.schedule import Anchor, Nest, Scheduler, segments
 from tilewright.targets.cpu.scratch import Lives, Scratch
 from tilewright.targets.cpu.sharing import ANYWHERE
 from tilewright.targets.cpu.stores import store
+from tilewright.targets.cpu.work import estimate
 from tilewright.targets.cpu.writer import Writer
 
 ENTRY = "tw_entry"
@@ -51,6 +52,8 @@ class Lowered:
     param_count: int
     imports: tuple[str, ...]
     waits: bool  # whether programs may wait for each other
+    few: int  # so many programs are not worth a second thread
+    alone_until: int  # nor are so many threads, for their locks
 
 
 @dataclass(eq=False, slots=True)
@@ -276,9 +279,11 @@ def lower(
         )
     if memory.is_asking:
         lowering.imports.update(alone.IMPORTS)
+    work = estimate(kernel.body, plan.strides)
     return Lowered(
         module_text(lowering), ENTRY, memory.sites, len(kernel.params), tuple(lowering.imports),
-        lowering.waits,
+        lowering.waits, 1 if lowering.waits else work.few,
+        work.alone_until if memory.is_asking else 1,
     )  # fmt: skip
 
 
