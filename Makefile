@@ -10,7 +10,7 @@ CORPUS := $(VENV)/corpus
 .PHONY: demo test corpus lint bench clean
 
 demo: $(VENV)/package.stamp
-	$(BIN)/tilewright explain examples/softmax.py
+	$(BIN)/tilewright explain --html demo.html examples/softmax.py
 
 test: $(VENV)/test.stamp
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal

@@ -139,3 +139,17 @@ def test_index_of_one_dimension():
 def test_unknown_hardware_is_refused():
     run = tilewright("explain", "--hardware", "H20O", EXAMPLES / "softmax.py", status=2)
     assert "H200" in run.stderr
+
+
+def test_a_page_is_written_whole(tmp_path):
+    file = tmp_path / "page.html"
+    run = tilewright("explain", "--html", file, script(tmp_path))
+    assert "double" in run.stdout
+    text = file.read_text()
+    assert text.startswith("<!doctype html>") and text.endswith("</html>\n")
+    assert list(tmp_path.glob("*.part")) == []
+
+
+def test_a_page_that_cannot_be_written_is_said(tmp_path):
+    run = tilewright("explain", "--html", tmp_path / "no" / "page.html", script(tmp_path), status=1)
+    assert "page.html" in run.stderr

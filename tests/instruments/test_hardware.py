@@ -48,3 +48,11 @@ def test_errors_say_what_is_known(text, message):
     with pytest.raises(HardwareError) as caught:
         parse_hardware(text)
     assert str(caught.value).startswith(message)
+
+
+def test_this_computer_is_measured():
+    hardware = parse_hardware("measured")
+    assert hardware.source == "measured" and "this computer" in hardware.name
+    assert 1e8 < hardware.bandwidth < 1e13
+    assert all(1e8 < peak < 1e15 for peak in hardware.peaks.values())
+    assert hardware.peaks["fp32"] > hardware.peaks["fp64"] * 0.8

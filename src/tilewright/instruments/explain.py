@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tilewright.instruments import gpu_code
 from tilewright.instruments.counting import Counting
+from tilewright.instruments.index import index
 from tilewright.instruments.ledger import Ledger
 from tilewright.instruments.traffic import ArgumentInfo, KernelRun
 from tilewright.ir.types import DType
@@ -39,12 +40,20 @@ class Explainer:
     """An observer of launches. Each launch has its effect exactly once.
 
     Of the kernels that are never launched, those of the file `script` are worth a word. With
-    `arch`, records of what does not run on a GPU tell of the code for that architecture.
+    `arch`, records of what does not run on a GPU tell of the code for that architecture; with
+    `touches`, those of the CPU tell what some programs touch.
     """
 
-    def __init__(self, ledger: Ledger, script: str | None = None, arch: str | None = None):
+    def __init__(
+        self,
+        ledger: Ledger,
+        script: str | None = None,
+        arch: str | None = None,
+        touches: bool = False,
+    ):
         self.ledger = ledger
         self.arch = arch
+        self.touches = touches
         self.script = None if script is None else os.path.realpath(script)
         self.seen: dict[tuple, KernelRun] = {}
 
@@ -75,11 +84,13 @@ class Explainer:
         with self.ledger.paused():
             entry = jit.entry(call)
             entry.check_writable(call.writable)
-            record = examine(call, entry, sizes, self.arch)
+            touched = index(call, sizes) if self.touches and call.target.name == "cpu" else None
+            record = replace(examine(call, entry, sizes, self.arch), touched=touched)
         self.seen[key] = again(record)
         self.ledger.add_kernel(record)
-        for place in scan(jit).places:
-            self.ledger.add_helpers(place.file, place.first, place.count)
+        for helper in scan(jit, *call.constants.values()).functions:
+            code = helper.fn.__code__
+            self.ledger.add_helper(helper.__name__, code.co_filename, code.co_firstlineno)
         return entry.handle
 
 
@@ -98,10 +109,10 @@ def again(run: KernelRun) -> KernelRun:
 
 @contextmanager
 def explaining(
-    ledger: Ledger, script: str | None = None, arch: str | None = None
+    ledger: Ledger, script: str | None = None, arch: str | None = None, touches: bool = False
 ) -> Iterator[None]:
-    """Launches inside are counted and timed."""
-    explainer = Explainer(ledger, script, arch)
+    """Launches inside are counted and timed, see `Explainer`."""
+    explainer = Explainer(ledger, script, arch, touches)
     launch_observers.append(explainer)
     try:
         yield

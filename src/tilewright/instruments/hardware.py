@@ -7,7 +7,12 @@ from difflib import get_close_matches
 from math import isfinite
 from typing import Literal
 
+from tilewright.codegen import llvm
+from tilewright.targets.cpu import roofs
+from tilewright.targets.cpu.threads import default_threads
+
 from ..errors import TilewrightError
+from .wording import plural
 
 
 class HardwareError(TilewrightError, ValueError):
@@ -57,6 +62,7 @@ NAMED = {
         _spec("B200", 8000, fp64=37, fp32=75, tf32=1125, fp16=2250, bf16=2250, fp8=4500),
     )
 }
+MEASURED = "measured"
 DTYPES = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8")
 
 
@@ -64,7 +70,7 @@ def parse_hardware(text: str) -> Hardware:
     """Read the name of a device, or figures as in `fp32=20e12,bandwidth=1e12`, or both.
 
     Figures are in bytes and operations a second; after a name they replace its own
-    (`H200,bandwidth=4e12`).
+    (`H200,bandwidth=4e12`). The name `measured` is this computer, whose roofs are measured now.
 
     Raises:
         HardwareError: naming what is known when a name, key or figure is not.
@@ -88,11 +94,21 @@ def parse_hardware(text: str) -> Hardware:
 def _named(text: str) -> Hardware:
     by_lower = {name.lower(): h for name, h in NAMED.items()}
     wanted = text.lower().replace(" ", "").replace("_", "-")
+    if wanted == MEASURED:
+        return measured()
     if wanted in by_lower:
         return by_lower[wanted]
     close = get_close_matches(wanted, by_lower, n=1)
     hint = f" (did you mean {by_lower[close[0]].name}?)" if close else ""
     raise HardwareError(f"no hardware named {text!r}{hint}; {_choices()}")
+
+
+def measured() -> Hardware:
+    """This computer: what all threads of a launch reach together, in half a second."""
+    team = default_threads()
+    peaks = {d: roofs.product_peak(d, team) for d in roofs.products(llvm.host_machine())}
+    name = f"this computer, {plural(team, 'thread')}"
+    return Hardware(name, roofs.stream_peak(team), peaks, "measured")
 
 
 def _figure(part: str) -> tuple[str, float]:
@@ -114,6 +130,6 @@ def _figure(part: str) -> tuple[str, float]:
 
 def _choices() -> str:
     return (
-        f"known names are {', '.join(NAMED)}; or give figures, e.g. fp32=20e12,bandwidth=1e12 "
-        f"(keys: bandwidth, {', '.join(DTYPES)})"
+        f"known names are {', '.join(NAMED)}, {MEASURED} (this computer); or give figures, e.g. "
+        f"fp32=20e12,bandwidth=1e12 (keys: bandwidth, {', '.join(DTYPES)})"
     )

@@ -18,7 +18,7 @@ EVERY = 4  # so many programs or fewer are all shown
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One access by one program: `elements` of the lanes that are on, in lane order."""
+    """One access by one program: the lanes that are `on`, and the elements that they touch."""
 
     program: tuple[int, int, int]
     line: int
@@ -27,6 +27,7 @@ class Row:
     argument: str
     shape: tuple[int, ...]
     elements: tuple[int, ...]
+    on: tuple[int, ...]
 
     @property
     def lanes(self) -> int:
@@ -130,4 +131,5 @@ def row(touch: Touch, place: Any) -> Row:
         argument=name,
         shape=tuple(touch.shape),
         elements=tuple((offsets // size).tolist()),
+        on=tuple(np.asarray(place.lanes).tolist()),
     )

@@ -150,12 +150,6 @@ class Ledger:
         """Note that a function was used inside a kernel, so that it needs no launch of its own."""
         self._used.add((name, file, line))
 
-    def add_helpers(self, file: str, first: int, count: int) -> None:
-        """Note that the functions defined on these lines were used inside a kernel."""
-        self._used.update(
-            d for d in self._defined if d[1] == file and first <= d[2] < first + count
-        )
-
     def add_kernel(self, run: KernelRun) -> None:
         """Add a launch; one with a known signature and the same counts only raises its count."""
         self._close_region()

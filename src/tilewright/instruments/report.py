@@ -44,6 +44,7 @@ LEAST_FLEXIBLE = 20  # characters that a column keeps when a table is cut to the
 INDENT = 2
 GAP = 2
 BOUNDLESS = 10_000
+SITE_HEADER = ("site", "expression", "elements", "bytes", "unique bytes", "reload", "masked")
 
 Row = tuple[str | Text, ...]
 
@@ -225,8 +226,12 @@ def table(
 
 def site_table(sites: Sequence[Site], width: int) -> RenderableType:
     """One row for each load, store and atomic."""
-    header = ("site", "expression", "elements", "bytes", "unique bytes", "reload", "masked")
-    rows = [
+    return table(SITE_HEADER, site_rows(sites), width, flexible=1, words=(0, 1))
+
+
+def site_rows(sites: Sequence[Site]) -> list[tuple[str, ...]]:
+    """The cells of `SITE_HEADER`."""
+    return [
         (
             place(s.file, s.line),
             " ".join(s.expression.split()),
@@ -238,7 +243,6 @@ def site_table(sites: Sequence[Site], width: int) -> RenderableType:
         )
         for s in sites
     ]
-    return table(header, rows, width, flexible=1, words=(0, 1))
 
 
 def ledger_table(

@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 
 from ..ir.types import PUBLIC_NAMES
 from .gpu import GpuCode
+from .index import Table
 
 SHORT_NAMES = {public: name for name, public in PUBLIC_NAMES.items()}
 FLOATS = ("fp8", "fp16", "bf16", "fp32", "fp64")
@@ -87,7 +88,8 @@ class KernelRun:
     """The launches of one kernel with one signature: compiling, run time, and traffic of a launch.
 
     `compile_s` maps a stage to seconds; `minimum_bytes` maps an argument to the different bytes
-    read from it and written to it; `gpu` tells of the code where that is for a GPU.
+    read from it and written to it; `gpu` tells of the code where that is for a GPU; `touched`
+    what some programs touch, where that was asked for.
     """
 
     name: str
@@ -106,6 +108,7 @@ class KernelRun:
     minimum_bytes: dict[str, tuple[int, int]] = field(default_factory=dict)
     launches: int = 1
     gpu: GpuCode | None = None
+    touched: Table | None = None
 
     @property
     def read_bytes(self) -> int:

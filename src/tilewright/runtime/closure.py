@@ -54,6 +54,7 @@ class Closure:
 
     parts: list[str] = field(default_factory=list)
     places: list[Place] = field(default_factory=list)
+    functions: list[JITCallable] = field(default_factory=list)
     watched: list[tuple[dict[str, Any], str, Any]] = field(default_factory=list)
     is_stable: bool = True
 
@@ -103,6 +104,7 @@ class Scanner:
         text, place = text_of(value)
         self.note("jit", value.__qualname__, text)
         self.closure.places.append(place)
+        self.closure.functions.append(value)
         code = value.fn.__code__
         if value._given is not None:
             whole = compile(text, place.file, "exec")
