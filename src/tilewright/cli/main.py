@@ -7,13 +7,14 @@ import click
 import tilewright
 from tilewright.cli.cache import cache
 from tilewright.cli.check import check
+from tilewright.cli.debug import debug
 from tilewright.cli.doctor import doctor
 from tilewright.cli.dump import dump
 from tilewright.cli.explain import explain
 from tilewright.cli.index import index
 from tilewright.cli.run import run
 
-COMMANDS = (run, explain, check, index, dump, cache, doctor)
+COMMANDS = (run, explain, check, debug, index, dump, cache, doctor)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
