@@ -104,6 +104,37 @@ def test_launch(target):
     assert x.tolist() == [2] * 8
 
 
+@pytest.mark.filterwarnings("ignore:.*other operators may also be overridden")
+def test_operators_for_cuda_run_on_the_cpu():
+    library = torch.library.Library("aten", "IMPL")
+
+    def shifted(x, y, alpha=1):
+        assert x.is_cuda
+        return torch.full(x.shape, 7.0, device="cuda")
+
+    library.impl("add.Tensor", shifted, "CUDA")
+    x = torch.ones(3)
+    assert (x + x).tolist() == [7.0] * 3
+    library._destroy()
+    assert (x + x).tolist() == [2.0] * 3
+
+    @torch.library.custom_op("tilewright_test::twice", mutates_args=(), device_types="cuda")
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        assert x.is_cuda
+        return x * 2
+
+    assert twice(x).tolist() == [2.0] * 3
+
+
+def test_operators_that_know_the_cpu_keep_what_they_do_there():
+    op = torch.library.custom_op(
+        "tilewright_test::more", lambda x: x + 1, mutates_args=(), device_types="cpu",
+        schema="(Tensor x) -> Tensor",
+    )  # fmt: skip
+    op.register_kernel("cuda", lambda x: x + 2)
+    assert op(torch.zeros(1)).item() == 1
+
+
 def test_the_end(pretence):
     x = torch.zeros(3, device="cuda")
     pretence.stop()

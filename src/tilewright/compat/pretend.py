@@ -11,6 +11,7 @@ from typing import Any
 import torch
 import torch.autograd
 import torch.cuda
+import torch.library
 from torch.overrides import TorchFunctionMode
 
 from tilewright.runtime import arrays, cpu_driver, driver
@@ -228,6 +229,36 @@ def within(mode: Pretence, call: Callable) -> Callable:
     return wrapped
 
 
+# Keys by which PyTorch finds what an operator does with tensors on a GPU, and on the CPU.
+KEYS = {"CUDA": "CPU", "AutogradCUDA": "AutogradCPU"}
+FOR_THE_CPU = {"CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd"}
+RUN_AS_THEY_ARE = {*FOR_THE_CPU, *KEYS.values(), "Autograd"}
+
+
+def registering(mode: Pretence, impl: Callable) -> Callable:
+    """`Library.impl`: what operators do on CUDA they do on the CPU, unless their package says
+    what to do there."""
+    known: set[tuple[str, str]] = set()  # operators that have a function for the CPU
+
+    @functools.wraps(impl)
+    def register(
+        library: Any, op_name: Any, fn: Callable, dispatch_key: str = "", **options: Any
+    ) -> Any:
+        key = dispatch_key or library.dispatch_key or "CompositeImplicitAutograd"
+        name = op_name if isinstance(op_name, str) else op_name.name()
+        operator = (library.ns, name.rpartition("::")[2])
+        if key in FOR_THE_CPU:
+            known.add(operator)
+        elif key == "CUDA" and operator in known:
+            return None
+        key = KEYS.get(key, key)
+        if key in RUN_AS_THEY_ARE and fn is not torch.library.fallthrough_kernel:
+            fn = within(mode, fn)
+        return impl(library, op_name, fn, key, **options)
+
+    return register
+
+
 def replacements(mode: Pretence) -> Iterator[tuple[Any, str, Any]]:
     """(object, name, what the name becomes) of all that is replaced."""
     for name, answer in CONSTANTS.items():
@@ -237,6 +268,7 @@ def replacements(mode: Pretence) -> Iterator[tuple[Any, str, Any]]:
     yield torch.version, "cuda", torch.version.cuda or "12.8"
     for name, answer in ACCELERATOR.items():
         yield torch.accelerator, name, constant(answer)
+    yield torch.library.Library, "impl", registering(mode, torch.library.Library.impl)
     # Inductor would make code for the device.
     yield torch, "compile", uncompiled
     # Backward functions of packages run inside this one.

@@ -15,6 +15,7 @@ from tilewright.ir import types as ir
 from tilewright.runtime.dtypes import NUMPY_DTYPES, TORCH_DTYPES, dtype_advice, named_dtype
 from tilewright.runtime.exports import PROTOCOLS, extent, read_export
 from tilewright.runtime.messages import ACCEPTED, elsewhere, label, type_of
+from tilewright.runtime.typed import TypedFloat, TypedInt
 from tilewright.targets.base import for_device
 from tilewright.targets.storage import Storage
 
@@ -93,6 +94,8 @@ def kind(value: Any, name: str = "") -> str:
 def scalar(value: Any, name: str = "") -> tuple[ir.DType | None, int | float | bool | None]:
     """The dtype that a scalar is passed as, and the plain Python value."""
     what = kind(value, name)
+    if isinstance(value, TypedInt | TypedFloat):
+        return value.dtype, int(value) if what == "int" else float(value)
     if what == "int":
         return integer_dtype(int(value), name), int(value)
     if what == "float":

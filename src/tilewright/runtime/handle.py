@@ -7,9 +7,11 @@ from functools import cached_property
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from tilewright.ir.types import DType
 from tilewright.runtime.compile import Compilation
 from tilewright.runtime.cpu_driver import GPUTarget
-from tilewright.runtime.signature import OPTIONS
+from tilewright.runtime.signature import OPTIONS, SPELLINGS
+from tilewright.runtime.typed import typed
 
 if TYPE_CHECKING:
     from tilewright.runtime.kernel import JITFunction
@@ -100,6 +102,13 @@ class CompiledKernel:
         known = getattr(self.compilation.binary, "facts", None)
         return known() if known is not None else {}
 
+    @cached_property
+    def scalars(self) -> dict[str, DType]:
+        """The types of the numbers that are passed at run time."""
+        texts = self.compilation.signature.items()
+        found = {name: SPELLINGS[text] for name, text in texts if text in SPELLINGS}
+        return {name: dtype for name, dtype in found.items() if not dtype.is_pointer}
+
     @property
     def n_regs(self) -> int:
         """Registers of a thread."""
@@ -137,15 +146,20 @@ class CompiledKernel:
     def run(self) -> Callable:
         """What launches with the arguments of Triton's launchers, the kernel's after them.
 
-        Hooks among them are those of the settings, which every launch calls itself.
+        Numbers are passed as the types that the kernel was compiled for. Hooks among the
+        arguments are those of the settings, which every launch calls itself.
         """
         options = {k: v for k, v in self.options.items() if k in OPTIONS}
-        launch = self.jit.run
+        launch, names = self.jit.run, self.jit.arg_names
+        scalars = [(i, n, self.scalars[n]) for i, n in enumerate(names) if n in self.scalars]
 
         def run(
             x: int, y: int, z: int, stream: Any, function: Any, metadata: Any,
             launch_metadata: Any, enter: Any, exit: Any, *args: Any,
         ) -> None:  # fmt: skip
+            args = list(args)
+            for i, name, dtype in scalars:
+                args[i] = typed(name, args[i], dtype)
             launch(*args, grid=(x, y, z), **options)
 
         return run

@@ -23,6 +23,7 @@ from tilewright.runtime.descriptor import TensorDescriptor
 from tilewright.runtime.grid import sizes
 from tilewright.runtime.settings import current
 from tilewright.runtime.signature import ALIGNMENT, Parameter, Signature, is_constant
+from tilewright.runtime.typed import TypedFloat, TypedInt
 
 MISSING = type("MISSING", (), {"__repr__": lambda self: "<missing>"})()
 # Classes whose values are dictionary keys that equal only what means the same.
@@ -164,6 +165,8 @@ def reading_of(
         return Reading(key=f"{name}, ")
     if parameter.dtype is not None or isinstance(value, (tuple, TensorDescriptor)):
         return None
+    if isinstance(value, TypedInt | TypedFloat):
+        return Reading(key=f"{name}.dtype, ", slots=f"{name}, ")
     what = arrays.kind(value, name)
     if what == "array":
         names[f"__read{index}"] = arrays.find_family(value, name).pointer

@@ -17,6 +17,7 @@ from tilewright.lang.jit import JITCallable
 from tilewright.runtime import arrays
 from tilewright.runtime.descriptor import DescriptorItems, TensorDescriptor
 from tilewright.runtime.messages import type_of
+from tilewright.runtime.typed import TypedFloat, TypedInt, as_dtype
 
 # What `kernel[grid](...)` takes beside the kernel's own parameters.
 OPTIONS = (
@@ -254,6 +255,8 @@ def look(parameter: Parameter, name: str, value: Any, facts: frozenset, device: 
     dtype, plain = arrays.scalar(value, name)
     if parameter.dtype is not None:
         return Leaf(name, value, Type(parameter.dtype), as_dtype(name, plain, parameter.dtype))
+    if isinstance(value, TypedInt | TypedFloat):
+        return Leaf(name, value, Type(dtype), plain)
     if what == "int" and plain == 1 and "one" in facts and parameter.specialize:
         return Leaf(name, value, value=1, is_one=True)
     aligned = what == "int" and "divisible" in facts and parameter.align and plain % ALIGNMENT == 0
@@ -297,21 +300,6 @@ def constant(name: str, value: Any) -> Any:
             f"number known at compile time, or drop the annotation of {name!r}"
         )
     return value
-
-
-def as_dtype(name: str, value: Any, dtype: DType) -> Any:
-    """A number as the dtype that a parameter's annotation asks for."""
-    if dtype.is_float:
-        return float(value)
-    if dtype is ir.int1:
-        return bool(value)
-    if isinstance(value, float):
-        raise ArgumentTypeError(f"argument {name!r}: is annotated {dtype}, got the float {value}")
-    bits = dtype.bits
-    low, high = (-(1 << bits - 1), 1 << bits - 1) if dtype.is_signed else (0, 1 << bits)
-    if not low <= value < high:
-        raise LaunchError(f"argument {name!r}: {value} does not fit {dtype}, its annotation")
-    return int(value)
 
 
 def leaves(tree: Tree) -> list[Leaf]:
