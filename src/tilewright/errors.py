@@ -112,16 +112,36 @@ class OptionError(LaunchError, AssertionError):
     """An option of a launch with a value that it cannot have."""
 
 
-class OutOfBoundsError(TilewrightError, IndexError):
+class KernelFault(TilewrightError):
+    """What stopped a running kernel; where, as far as that is known."""
+
+    argument: str = ""
+    program: tuple[int, int, int] = (0, 0, 0)
+    loc: Loc | None = None
+    element: int | None = None
+
+    def at(
+        self,
+        program: tuple[int, int, int],
+        loc: Loc | None,
+        argument: str = "",
+        element: int | None = None,
+    ) -> KernelFault:
+        """The same error with its place."""
+        self.program, self.loc, self.argument, self.element = program, loc, argument, element
+        return self
+
+
+class OutOfBoundsError(KernelFault, IndexError):
     """A kernel touched memory outside an argument; the access itself was not performed."""
 
 
-class DeviceAssertError(TilewrightError, AssertionError, RuntimeError):
+class DeviceAssertError(KernelFault, AssertionError, RuntimeError):
     """A `device_assert` of a kernel failed: an AssertionError of Triton's interpreter, a
     RuntimeError on its GPUs."""
 
 
-class DeadlockError(TilewrightError, RuntimeError):
+class DeadlockError(KernelFault, RuntimeError):
     """Programs wait for others that cannot run."""
 
 

@@ -151,8 +151,11 @@ def test_beyond_a_view():
     view, out = x[10:50], np.zeros(64, np.float32)
     with checking() as findings:
         copy[(2,)](view, out, 40, 32)
-        copy[(2,)](x[::2], out, 50, 32)  # a step that the kernel does not know
     assert not findings
+    with checking() as findings:
+        copy[(2,)](x[::2], out, 50, 32)  # a step that the kernel does not know
+    assert found(findings) == [("view", "x", (0, 0, 0), line_of(copy, "tl.load"))]
+    assert "load of element 1 by program" in str(list(findings)[0])
     with checking() as findings:
         copy[(2,)](view, out, 41, 32)
     assert found(findings) == [("view", "x", (1, 0, 0), line_of(copy, "tl.load"))]

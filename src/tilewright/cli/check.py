@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import sys
 from importlib import import_module
 from importlib.util import find_spec
@@ -17,28 +19,30 @@ from tilewright.instruments.check import checking
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--json", "wants_json", is_flag=True, help="One JSON document; see docs/json.md.")
 @click.argument("target", metavar="FILE")
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
-def check(target: str, args: tuple[str, ...]) -> None:
+def check(wants_json: bool, target: str, args: tuple[str, ...]) -> None:
     """Run a script and list the faults of the kernels that it launches.
 
-    Kernels are stepped through in Python, which takes long for large arrays. Reported are races
-    between programs, reads of memory that nobody wrote, accesses beyond a view, offsets that ran
-    over 2^31, and where a NaN came from that is stored; accesses outside of an array raise, as
-    always. The exit status is 1 if anything was found.
+    Kernels are stepped through in Python, which takes long for large arrays. docs/checks.md tells
+    what is reported: races, memory that nobody wrote, accesses beyond a view, offsets that ran
+    over, NaN and infinities, lanes that were masked off and matter, arithmetic that is not
+    defined, promises that are not true. Accesses outside of an array raise, as always. The exit
+    status is 1 if anything was found. With --json what the script prints goes to the standard
+    error.
     """
     check_file(target)
     if "torch" in Path(target).read_text(encoding="utf-8") and find_spec("torch"):
         compat.install()
         import_module("torch")  # so that its allocations are watched
     status: Any = 0
-    with checking() as findings:
+    where = contextlib.redirect_stdout(sys.stderr) if wants_json else contextlib.nullcontext()
+    with where, checking() as findings:
         try:
             run_program(target, None, args)
         except SystemExit as stop:
             status = stop.code
     sys.stdout.flush()
-    for finding in findings:
-        click.echo(str(finding))
-    click.echo(f"{len(findings)} found" if findings.items else "nothing found")
+    click.echo(json.dumps(findings.as_json(), indent=2) if wants_json else findings.text())
     sys.exit(status or min(1, len(findings)))

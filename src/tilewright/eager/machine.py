@@ -52,12 +52,14 @@ class Wait:
 class Tile:
     """A value: its type, and a NumPy array of that shape.
 
-    `known` marks scalars that a compiled kernel would know as numbers.
+    `known` marks scalars that a compiled kernel would know as numbers; `marks` is what an
+    instrument that follows values notes of it.
     """
 
     type: Type
     data: np.ndarray
     known: bool = False
+    marks: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,8 @@ class Eager:
         self.codes: set[CodeType] = set()  # of the user's functions
         self.caller: Callable | None = None  # how a jit function is called
         self.here: Loc | None = None  # where the instruction stands, when IR is run
-        self.op: Op | None = None  # the op that is being run, for observers
+        self.op: Op | None = None  # the op that is being run, and how, for observers
+        self.attrs: dict[str, Any] = {}
         self.advances = 0  # rounds of `for` loops, which end by themselves
         self.waits: dict[Any, Wait] = {}
         self.carried: Sequence[Tile] = ()  # what a loop hands on, when IR is run
@@ -122,7 +125,7 @@ class Eager:
                 else op.eager(*data, region=region, **attrs)
             )
         else:
-            self.op = op
+            self.op, self.attrs = op, attrs
             out = op.eager(self.port(op, types), *data, **attrs)
         if isinstance(result, Type):
             fixed = not result.shape and self.is_fixed(op, operands)
@@ -322,7 +325,7 @@ class Eager:
                 f"{self.name}: program {self.program} waits for a value that no program has "
                 f"written, after {wait.rounds} rounds; programs run one after the other here, and "
                 f"on a GPU one that has not started cannot be waited for\n{self.excerpt()}"
-            )
+            ).at(self.program, self.loc())
 
     def loop_values(self, frame: FrameType | None) -> list:
         """The bits of all that a round of a loop may have changed, but memory."""

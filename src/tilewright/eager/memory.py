@@ -159,3 +159,4 @@ class Touch:
     places: tuple[Place, ...]
     program: tuple[int, int, int]
     loc: Loc | None
+    value: np.ndarray | None = None  # what a store writes, of all lanes in a row

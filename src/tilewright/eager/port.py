@@ -48,8 +48,8 @@ class Port:
 
     def store(self, pointers: np.ndarray, value: np.ndarray, mask: Any) -> None:
         """Write the value; of several to one address, the last one stays."""
-        places = self.checked(pointers, mask)
         flat = self.as_stored(value)
+        places = self.checked(pointers, mask, flat)
         for place in places:
             data, at = place.view(self.stored)
             data[at] = flat[place.lanes]
@@ -98,7 +98,9 @@ class Port:
             value = self.machine.memory.addresses(value)
         return np.ascontiguousarray(value, self.stored).reshape(-1)
 
-    def checked(self, pointers: np.ndarray, mask: Any) -> tuple[Place, ...]:
+    def checked(
+        self, pointers: np.ndarray, mask: Any, value: np.ndarray | None = None
+    ) -> tuple[Place, ...]:
         """Where the active accesses go; nothing has happened when one of them may not."""
         machine = self.machine
         places = tuple(machine.memory.places(pointers, mask, self.stored.itemsize))
@@ -112,7 +114,8 @@ class Port:
                 )
         if machine.observers:
             loc = machine.loc()
-            touch = Touch(self.kind, self.dtype, pointers.shape, places, machine.program, loc)
+            program = machine.program
+            touch = Touch(self.kind, self.dtype, pointers.shape, places, program, loc, value)
             for observer in machine.observers:
                 observer(machine.op, touch)
         return places
@@ -123,13 +126,13 @@ class Port:
             return OutOfBoundsError(
                 f"{machine.name}: {self.kind} through a pointer far outside every argument: "
                 f"program {machine.program}\n{machine.excerpt()}"
-            )
-        return OutOfBoundsError(
-            out_of_bounds_message(
-                machine.name, self.kind, buffer.name, machine.loc(), machine.program,
-                fault.element, buffer.elements, fault.outside,
-            )
+            ).at(machine.program, machine.loc())
+        loc = machine.loc()
+        message = out_of_bounds_message(
+            machine.name, self.kind, buffer.name, loc, machine.program,
+            fault.element, buffer.elements, fault.outside,
         )  # fmt: skip
+        return OutOfBoundsError(message).at(machine.program, loc, buffer.name, fault.element)
 
     # --- the program
 

@@ -2,45 +2,95 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
-from ..errors import Loc, excerpt
+from tilewright.errors import Loc, excerpt
 
 MOST = 100  # of one list
+Program = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One fault: its kind, the kernel, argument and program, the place, and what happened."""
+    """One fault: its kind, the kernel, argument and program, the place, and what happened.
 
-    kind: str  # race, undefined, view, overflow or nan
+    Kinds: bounds, race, undefined, view, overflow, nan, inf, masked, arithmetic, hint, assert and
+    deadlock; docs/checks.md says what each means.
+    """
+
+    kind: str
     kernel: str
     argument: str
-    program: tuple[int, int, int]
+    program: Program
     loc: Loc | None
     message: str
+    element: int | None = None  # of the argument, where the fault is about one
+    other: Program | None = None  # of a race, the other program, and where its access stands
+    other_loc: Loc | None = None
 
     def __str__(self) -> str:
         place = "" if self.loc is None else f" at {self.loc}"
         text = f"{self.kind}: {self.kernel}{place}: {self.message}"
         return text if self.loc is None else f"{text}\n{excerpt(self.loc)}"
 
+    @property
+    def key(self) -> tuple:
+        """What findings share that are one fault."""
+        return (self.kind, self.kernel, self.argument, self.loc)
+
 
 @dataclass
 class Findings:
-    """The first finding of each kind at each place, in order."""
+    """The first finding of each kind at each place, in order, and how often each was found."""
 
     items: list[Finding] = field(default_factory=list)
-    known: set[tuple] = field(default_factory=set)
+    counts: dict[tuple, int] = field(default_factory=dict)
 
     def add(self, finding: Finding) -> None:
-        key = (finding.kind, finding.kernel, finding.argument, finding.loc)
-        if key not in self.known and len(self.items) < MOST:
-            self.known.add(key)
+        if finding.key not in self.counts and len(self.items) < MOST:
             self.items.append(finding)
+        self.counts[finding.key] = self.counts.get(finding.key, 0) + 1
 
-    def __iter__(self):
+    def count(self, finding: Finding) -> int:
+        """How often it was found."""
+        return self.counts[finding.key]
+
+    def __iter__(self) -> Iterator[Finding]:
         return iter(self.items)
 
     def __len__(self) -> int:
         return len(self.items)
+
+    def text(self) -> str:
+        """All of them, for people."""
+        parts = []
+        for finding in self.items:
+            more = self.count(finding) - 1
+            parts.append(str(finding) + (f"\n  found {more} times more" if more else ""))
+        return "\n".join([*parts, f"{len(self)} found" if self.items else "nothing found"])
+
+    def as_json(self) -> dict[str, Any]:
+        """All of them, for machines (docs/json.md)."""
+        return {"schema": 1, "findings": [as_json(f, self.count(f)) for f in self.items]}
+
+
+def as_json(finding: Finding, count: int) -> dict[str, Any]:
+    loc, other = finding.loc, finding.other_loc
+    return {
+        "kind": finding.kind,
+        "kernel": finding.kernel,
+        "argument": finding.argument or None,
+        "program": list(finding.program),
+        "file": None if loc is None else loc.file,
+        "line": None if loc is None else loc.line,
+        "col": None if loc is None else loc.col,
+        "expression": None if loc is None else loc.text,
+        "element": finding.element,
+        "other_program": None if finding.other is None else list(finding.other),
+        "other_file": None if other is None else other.file,
+        "other_line": None if other is None else other.line,
+        "count": count,
+        "message": finding.message,
+    }

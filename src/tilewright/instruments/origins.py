@@ -1,126 +1,208 @@
-"""A machine that follows offsets that ran over 2^31, and numbers that are none, to memory."""
+"""A machine that follows what nobody can rely on from where it is made to where it matters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..eager.machine import Eager, Tile
-from ..errors import Loc
-from ..ir import types as t
-from ..ir.op import Op
-from ..ops import math as m
-from ..ops import shape
-from .findings import Finding
+from tilewright.eager.machine import KINDS, Eager, Tile
+from tilewright.instruments import fillers, numbers
+from tilewright.instruments.findings import Finding
+from tilewright.instruments.hints import broken
+from tilewright.instruments.marks import Marks, Origin, Source, through
+from tilewright.ir.op import Op
+from tilewright.lang.tensor import tensor
+from tilewright.ops import atomic, debug, memory
 
-EXACT = {m.add: np.add, m.sub: np.subtract, m.mul: np.multiply}
-# Where a number that ran over is meant: hashes, random numbers, indices that are cut to size.
-ENDS = {m.bit_and, m.bit_or, m.bit_xor, m.bit_not, m.shl, m.shr, m.irem}
-MOVES = {shape.splat, shape.broadcast, shape.reshape, shape.permute}
-ACCESSES = {"read": "load", "write": "store", "atomic": "atomic"}
+# What of each kind may be at fault: where a number is an address, is stored, or decides something.
+ADDRESSES = {"overflow", "masked", "arithmetic"}
+VALUES = {"nan", "inf", "masked", "arithmetic"}
+DECISIONS = {"masked", "arithmetic"}
+ADVICE = {"overflow": "make one factor int64, e.g. with .to(tl.int64)"}
+MOST = 8  # origins that are followed of one tile
 
 
 class Origins(Eager):
-    """The eager machine; reports where such a number is used as an address or stored."""
+    """The eager machine; reports where a number with such an origin ends."""
 
     report: Callable[[Finding], None]
 
-    def __init__(self, *args: Any, **kwargs: Any):
-        super().__init__(*args, **kwargs)
-        # By the identity of a tile: the tile, which elements ran over, and where that was.
-        self.over: dict[int, tuple[Tile, np.ndarray, Loc | None]] = {}
-        # By the identity of a tile: the tile, the op that made its first NaN, and where.
-        self.made: dict[int, tuple[Tile, str, Loc | None]] = {}
-
-    def start(self, program: tuple[int, int, int]) -> None:
-        super().start(program)
-        self.over.clear()
-        self.made.clear()
-
     def emit(self, op: Op, *operands: Tile, region: Any = None, **attrs: Any) -> Any:
-        if op.effect in ACCESSES:
+        for x in operands:
+            if x.marks is not None and x.marks.on_use is not None:
+                use, x.marks.on_use = x.marks.on_use, None
+                use()
+        if op.effect in KINDS:
             self.look_at_access(op, operands)
+        elif op is debug.device_assert:
+            return self.look_at_assertion(*operands, **attrs)
+        elif op is debug.hint:
+            self.look_at_hint(operands[0], attrs)
         out = super().emit(op, *operands, region=region, **attrs)
         if op.effect == "pure":
-            for tile in out if isinstance(out, tuple) else (out,):
-                if tile.type.dtype.is_float:
-                    self.follow_nan(op, operands, tile)
-                elif not isinstance(out, tuple):
-                    self.follow_overflow(op, operands, tile, attrs)
+            self.follow(op, operands, out if isinstance(out, tuple) else (out,), attrs)
+        elif op is memory.load:
+            self.look_at_lanes(operands, out)
+        elif op.effect == "atomic":
+            self.after_atomic(out)
         return out
 
-    # --- integers
+    def after_atomic(self, out: Tile) -> None:
+        """Whoever orders programs may want to know when the result is used."""
+        for observer in self.observers:
+            on_use = getattr(observer, "on_use", None)
+            if on_use is not None:
+                out.marks = Marks(on_use=on_use())
 
-    def follow_overflow(
-        self, op: Op, operands: tuple[Tile, ...], out: Tile, attrs: dict[str, Any]
+    # --- from operands to results
+
+    def follow(
+        self, op: Op, operands: Sequence[Tile], outs: Sequence[Tile], attrs: dict[str, Any]
     ) -> None:
-        over, loc = self.overflow(op, operands, out), None
-        if over is not None:
-            loc = self.loc()
-        for x in operands if op not in ENDS else ():
-            if id(x) in self.over:
-                _, before, loc = self.over[id(x)]
-                before = op.eager(before, **attrs) if op in MOVES else before
-                if np.shape(before) not in (out.type.shape, ()):
-                    before = np.asarray(before.any())
-                over = before if over is None else over | before
-        if over is not None and (out.type.dtype.is_integer or out.type.dtype.is_pointer):
-            self.over[id(out)] = (out, np.asarray(over), loc)
+        marked = [x.marks for x in operands if x.marks is not None]
+        for part, out in enumerate(outs):
+            marks = Marks()
+            for origin in numbers.origins(operands) if marked else ():
+                self.carry(origin, op, operands, out, part, attrs, marks)
+            for origin, lanes in numbers.made(op, operands, out, part, attrs, self.loc):
+                add(marks, origin, lanes)
+            if marked:
+                marks.share = fillers.shares(op, operands, part, attrs)
+                marks.source = fillers.source_of(operands) if marks.share is not None else None
+            out.marks = marks if marks.lanes or marks.share is not None else None
+        if marked:
+            for origin, lanes in fillers.swayed(op, operands, outs, attrs, self.loc):
+                for out in outs:
+                    out.marks = out.marks or Marks()
+                    add(out.marks, origin, lanes)
 
-    def overflow(self, op: Op, operands: tuple[Tile, ...], out: Tile) -> np.ndarray | None:
-        if op not in EXACT or out.type.dtype is not t.int32:
-            return None
-        exact = EXACT[op](*(x.data.astype(np.int64) for x in operands))
-        over = exact != out.data
-        return over if over.any() else None
-
-    # --- floats
-
-    def follow_nan(self, op: Op, operands: tuple[Tile, ...], out: Tile) -> None:
-        if not operands or op is m.bitcast or not has_nan(out):
+    def carry(
+        self,
+        origin: Origin,
+        op: Op,
+        operands: Sequence[Tile],
+        out: Tile,
+        part: int,
+        attrs: dict[str, Any],
+        marks: Marks,
+    ) -> None:
+        lanes = [numbers.lanes_of(x, origin) for x in operands]
+        found = through(op, operands, lanes, attrs)
+        found = found[part] if isinstance(found, tuple) else found
+        if found is None:
             return
-        sources = [x for x in operands if x.type.dtype.is_float and has_nan(x)]
-        if not sources:
-            self.made[id(out)] = (out, op.name, self.loc())
+        found = found & numbers.keeps(origin, op, out)
+        if origin.kind in ("nan", "inf") and found.any():
+            test = np.isnan if origin.kind == "nan" else np.isinf
+            right = numbers.legitimate(op, operands, part, attrs, test, origin.kind)
+            found = found if right is None else found & ~right
+        add(marks, origin, found)
+
+    def look_at_lanes(self, operands: Sequence[Tile], out: Tile) -> None:
+        """What a load gives: memory, and what its mask leaves out."""
+        on = operands[1].data if len(operands) > 1 else np.True_
+        if on.all():
+            out.marks = Marks(share=fillers.REAL)
             return
-        found = next((self.made[id(x)] for x in sources if id(x) in self.made), None)
-        if found is not None:
-            self.made[id(out)] = (out, *found[1:])
+        argument, loc = self.argument_of(operands[0], np.True_), self.loc()
+        if len(operands) > 2:
+            share = np.where(on, fillers.REAL, fillers.RAW)
+            other = operands[2].data[~on].flat[0]
+            out.marks = Marks(share=share, source=Source(loc, argument, f"other={other:g}"))
+            return
+        text = "lanes that the mask of the load leaves out have no `other`, and are not defined"
+        share = np.where(on, fillers.REAL, fillers.NONE)
+        out.marks = Marks({Origin("masked", loc, text, argument): ~on}, share)
 
     # --- where they end
 
-    def look_at_access(self, op: Op, operands: tuple[Tile, ...]) -> None:
-        pointer, access = operands[0], op.access
-        mask = operands[access.mask].data if 0 <= access.mask < len(operands) else np.True_
-        if id(pointer) in self.over:
-            _, over, loc = self.over[id(pointer)]
-            if (over & mask).any():
-                self.tell(
-                    "overflow", pointer, mask, loc,
-                    f"int32 arithmetic ran over 2^31 in program {self.program}, and the result is "
-                    f"an offset of the {ACCESSES[op.effect]} at {self.loc()}; make one factor "
-                    "int64, e.g. with .to(tl.int64)",
-                )  # fmt: skip
-        value = operands[access.value] if access.value >= 0 else None
-        if id(value) in self.made and (np.isnan(value.data.astype(np.float64)) & mask).any():
-            _, source, loc = self.made[id(value)]
-            self.tell(
-                "nan", pointer, mask, loc,
-                f"{source} made a NaN of operands without one in program {self.program}; it is "
-                f"stored at {self.loc()}",
-            )  # fmt: skip
+    def look_at_access(self, op: Op, operands: Sequence[Tile]) -> None:
+        access = op.access
+        pointer = operands[access.pointer]
+        masked = 0 <= access.mask < len(operands)
+        mask = operands[access.mask].data if masked else np.True_
+        what = KINDS[op.effect]
+        for origin in self.ends(pointer, ADDRESSES, mask):
+            self.tell(origin, pointer, mask, f"is an offset of the {what}")
+        if access.value >= 0:
+            for origin in self.ends(operands[access.value], VALUES, mask):
+                done = "is stored" if op is memory.store else "goes into an atomic operation"
+                self.tell(origin, pointer, mask, done)
+        if op is atomic.atomic_cas:
+            for origin in self.ends(operands[1], VALUES, mask):
+                self.tell(origin, pointer, mask, "is compared with memory")
+        if masked:
+            for origin in self.ends(operands[access.mask], DECISIONS, np.True_):
+                self.tell(origin, pointer, np.True_, f"decides the mask of the {what}")
 
-    def tell(
-        self, kind: str, pointer: Tile, mask: np.ndarray, loc: Loc | None, message: str
+    def concrete(self, handle: Tile, purpose: str) -> Any:
+        self.look_at_decision(handle, "decides a branch or loop")
+        return super().concrete(handle, purpose)
+
+    def iterate(self, start: tensor, end: tensor, step: tensor) -> Iterator[tensor]:
+        for bound in (start, end, step):
+            self.look_at_decision(bound.handle, "bounds a loop")
+        return super().iterate(start, end, step)
+
+    def look_at_decision(self, handle: Tile, what: str) -> None:
+        if handle.marks is not None and handle.marks.on_use is not None:
+            use, handle.marks.on_use = handle.marks.on_use, None
+            use()
+        for origin in self.ends(handle, DECISIONS, np.True_):
+            self.tell(origin, None, np.True_, what)
+
+    def ends(self, tile: Tile, kinds: set[str], mask: Any) -> Iterator[Origin]:
+        """The origins of some kinds that active elements of a tile have."""
+        if tile.marks is not None:
+            for origin, lanes in tile.marks.lanes.items():
+                if origin.kind in kinds and (lanes & mask).any():
+                    yield origin
+
+    def look_at_assertion(
+        self, condition: Tile, mask: Tile | None = None, message: str = "", **_: Any
     ) -> None:
-        active = np.broadcast_to(mask, pointer.type.shape)
-        number = self.memory.number(pointer.data[active].flat[0])
+        self.look_at_decision(condition, "decides an assertion")
+        failed = ~condition.data if mask is None else ~condition.data & mask.data
+        if failed.any():
+            at = tuple(int(i) for i in np.argwhere(failed)[0]) if failed.shape else None
+            where = "" if at is None else f", element {at}"
+            text = f"program {self.program}{where}: {message or 'the condition does not hold'}"
+            self.report(Finding("assert", self.name, "", self.program, self.loc(), text))
+
+    def look_at_hint(self, x: Tile, attrs: dict[str, Any]) -> None:
+        text = broken(x, attrs)
+        if text:
+            text = f"{text} in program {self.program}; code may be generated that relies on it"
+            self.report(Finding("hint", self.name, "", self.program, self.loc(), text))
+
+    # --- how that is told
+
+    def tell(self, origin: Origin, pointer: Tile | None, mask: Any, what: str) -> None:
+        loc = self.loc()
+        place = "there" if loc == origin.loc else f"at {loc}"
+        advice = ADVICE.get(origin.kind, "")
+        text = f"{origin.text}; in program {self.program} it {what} {place}"
+        name = origin.argument
+        if not name and pointer is not None:
+            name = self.argument_of(pointer, mask)
+        self.report(
+            Finding(
+                origin.kind, self.name, name, self.program, origin.loc,
+                f"{text}; {advice}" if advice else text,
+            )
+        )  # fmt: skip
+
+    def argument_of(self, pointer: Tile, mask: Any) -> str:
+        """The array that the first active pointer belongs to."""
+        active = pointer.data[np.broadcast_to(mask, pointer.type.shape)]
+        number = self.memory.number(active.flat[0]) if active.size else 0
         buffers = self.memory.buffers
-        name = buffers[number - 1].name if 0 < number <= len(buffers) else ""
-        self.report(Finding(kind, self.name, name, self.program, loc, message))
+        return buffers[number - 1].name if 0 < number <= len(buffers) else ""
 
 
-def has_nan(tile: Tile) -> bool:
-    return bool(np.isnan(tile.data.astype(np.float64)).any())
+def add(marks: Marks, origin: Origin, lanes: Any) -> None:
+    """Note an origin of some elements, if there are any."""
+    if np.any(lanes) and (origin in marks.lanes or len(marks.lanes) < MOST):
+        marks.lanes[origin] = marks.lanes[origin] | lanes if origin in marks.lanes else lanes

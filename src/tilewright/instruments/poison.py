@@ -5,15 +5,29 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import wraps
+from dataclasses import dataclass
+from functools import cached_property, wraps
 from typing import Any
 
 import numpy as np
 
 BYTE = 0xA7
 PATTERN = np.full(4, BYTE, np.uint8)
-# Where such arrays begin. Other data has the pattern seldom, but small numbers in order may.
-starts: set[int] = set()
+MOST_BYTES = 1 << 30  # what is larger is often allocated and hardly touched; it is left alone
+# By the address where such an array begins; grows while a program runs, in small entries.
+allocated: dict[int, Allocation] = {}
+
+
+@dataclass
+class Allocation:
+    """Memory that was allocated as empty."""
+
+    size: int
+
+    @cached_property
+    def written(self) -> np.ndarray:
+        """Of each byte, whether a kernel wrote it."""
+        return np.zeros(self.size, bool)
 
 
 @contextmanager
@@ -33,7 +47,7 @@ def poisoned() -> Iterator[None]:
     finally:
         for owner, name, function in before:
             setattr(owner, name, function)
-        starts.clear()
+        allocated.clear()
 
 
 def filling(make: Callable, fill: Callable[[Any], None]) -> Callable:
@@ -47,14 +61,17 @@ def filling(make: Callable, fill: Callable[[Any], None]) -> Callable:
 
 
 def fill_numpy(array: Any) -> None:
-    if type(array) is np.ndarray and array.dtype.kind in "iuf" and array.flags.c_contiguous:
+    if type(array) is not np.ndarray or array.dtype.kind not in "iufV" or array.dtype.hasobject:
+        return
+    if array.flags.c_contiguous and 0 < array.nbytes <= MOST_BYTES:
         array.reshape(-1).view(np.uint8).fill(BYTE)
-        starts.add(array.ctypes.data)
+        allocated[array.ctypes.data] = Allocation(array.nbytes)
 
 
 def fill_torch(tensor: Any) -> None:
     torch = sys.modules["torch"]
     if tensor.is_cpu and tensor.layout is torch.strided and tensor.dtype is not torch.bool:
         storage = tensor.untyped_storage()
-        storage.fill_(BYTE)
-        starts.add(storage.data_ptr())
+        if 0 < storage.nbytes() <= MOST_BYTES:
+            storage.fill_(BYTE)
+            allocated[storage.data_ptr()] = Allocation(storage.nbytes())

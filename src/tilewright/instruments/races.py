@@ -7,12 +7,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..eager.memory import Buffer, Place, Touch
-from ..errors import Loc
-from ..ir.op import Op
-from .findings import Finding
+from tilewright.eager.memory import Buffer, Place, Touch
+from tilewright.errors import Loc
+from tilewright.instruments import meaning
+from tilewright.instruments.findings import Finding, Program
+from tilewright.instruments.shadow import Shadow
+from tilewright.ir.op import Op
 
-Program = tuple[int, int, int]
+LARGEST = 8  # bytes of an access
+TAKES = ("", "acquire", "acq_rel")  # semantics with which an atomic operation sees what others did
+GIVES = ("", "release", "acq_rel")  # ... and shows what its program did
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,23 +28,9 @@ class Access:
     loc: Loc | None
 
 
-class Shadow:
-    """For each element of a piece of memory the last write and the last read."""
-
-    def __init__(self, count: int):
-        self.writer = np.zeros(count, np.int32)  # number of a program, from 1; 0: none
-        self.written = np.zeros(count, np.int32)  # when, by the writer's own clock
-        self.write = np.zeros(count, np.int32)  # number of the access
-        self.is_atomic = np.zeros(count, bool)
-        self.reader = np.zeros(count, np.int32)
-        self.was_read = np.zeros(count, np.int32)
-        self.read = np.zeros(count, np.int32)
-        self.many = np.zeros(count, bool)  # others read it too, at the same time
-
-
 @dataclass(slots=True)
 class Doubt:
-    """Elements of a store that race if it changes them; known once it has happened."""
+    """Elements that race if an atomic operation changes them; known once it has happened."""
 
     other: Access
     mine: Access
@@ -56,12 +46,16 @@ class Races:
     """Watches the accesses of a launch, whose programs run one after the other here.
 
     An atomic operation on a scalar makes what its program did before visible to programs that
-    later do one on the same address; that is how locks and counters order programs.
+    later do one on the same address and use what they got; that is how locks and counters order
+    programs. Its semantics must say so, and its scope must be more than one program. A store of
+    what is there already is none.
     """
 
     kernel: str
     report: Callable[[Finding], None]
-    shadows: dict[tuple, Shadow] = field(default_factory=dict)
+    spans: list[tuple[int, int]]  # of the memory of the launch
+    attrs: Callable[[], dict] = dict  # of the op that is running
+    shadows: dict[tuple[int, int], Shadow] = field(default_factory=dict)
     numbers: dict[Program, int] = field(default_factory=dict)
     clocks: dict[int, int] = field(default_factory=dict)
     seen: dict[int, dict[int, int]] = field(default_factory=dict)  # of other programs' clocks
@@ -69,9 +63,11 @@ class Races:
     accesses: list[Access] = field(default_factory=lambda: [Access("", (0, 0, 0), None)])
     known: dict[Access, int] = field(default_factory=dict)
     doubts: list[Doubt] = field(default_factory=list)
+    pending: Callable[[], None] | None = None  # when the result of the last atomic is used
 
     def __call__(self, op: Op, touch: Touch) -> None:
         self.settle()
+        self.pending = None
         me = self.numbers.setdefault(touch.program, len(self.numbers) + 1)
         mine = Access(touch.kind, touch.program, touch.loc)
         for place in touch.places:
@@ -79,23 +75,42 @@ class Races:
                 self.look(place, touch, me, mine)
 
     def look(self, place: Place, touch: Touch, me: int, mine: Access) -> None:
-        size = max(1, touch.dtype.bytes)
-        buffer = place.buffer
-        key = (buffer.low, buffer.high, size)
-        if key not in self.shadows:
-            self.shadows[key] = Shadow(-(-(buffer.high - buffer.low) // size))
-        shadow, at = self.shadows[key], place.offsets // size
+        buffer, size = place.buffer, max(1, touch.dtype.bytes)
+        shadow = self.shadow(buffer)
+        cells, lanes = shadow.at(place.offsets + buffer.low, size)
         lock = buffer.low + int(place.offsets[0]) if touch.shape == () else None
-        if lock is not None and (touch.kind == "atomic" or lock in self.left):
-            self.meet(me, self.left.get(lock, {}))
         if touch.kind == "load":
-            self.on_read(shadow, at, place, me, mine, lock is not None)
-        else:
-            self.on_write(shadow, at, place, me, mine, size)
-        if touch.kind == "atomic" and lock is not None:
+            if lock in self.left:
+                self.meet(me, self.left[lock])
+            self.on_read(shadow, cells, lanes, place, me, mine, lock is not None)
+            return
+        attrs = self.attrs() if touch.kind == "atomic" else {}
+        orders = lock is not None and touch.kind == "atomic" and attrs.get("scope") != "cta"
+        if orders and attrs.get("sem", "") in TAKES:
+            left = self.left.get(lock, {})
+            self.pending = lambda: self.meet(me, left)
+        if touch.value is not None:
+            self.look_at_lanes(place, touch, mine)
+        self.on_write(shadow, cells, lanes, place, touch, me, mine)
+        if orders and attrs.get("sem", "") in GIVES:
             clock = self.clocks.get(me, 1)
-            self.left[lock] = {**self.seen.get(me, {}), me: clock}
+            # A chain of updates of one word shows what all of its programs did.
+            self.left[lock] = {**self.left.get(lock, {}), **self.seen.get(me, {}), me: clock}
             self.clocks[me] = clock + 1
+
+    def shadow(self, buffer: Buffer) -> Shadow:
+        span = next(
+            ((a, b) for a, b in self.spans if a <= buffer.low and buffer.high <= b),
+            (buffer.low, buffer.high),
+        )
+        if span not in self.shadows:
+            low = span[0] // LARGEST * LARGEST
+            self.shadows[span] = Shadow(low, span[1], LARGEST)
+        return self.shadows[span]
+
+    def on_use(self) -> Callable[[], None] | None:
+        """What to do when somebody uses the result of the atomic operation that just ran."""
+        return self.pending
 
     def meet(self, me: int, what: dict[int, int]) -> None:
         mine = self.seen.setdefault(me, {})
@@ -118,70 +133,116 @@ class Races:
         return self.known[access]
 
     def on_read(
-        self, s: Shadow, at: np.ndarray, place: Place, me: int, mine: Access, polls: bool
+        self,
+        shadow: Shadow,
+        cells: np.ndarray,
+        lanes: np.ndarray,
+        place: Place,
+        me: int,
+        mine: Access,
+        polls: bool,
     ) -> None:
-        bad = self.unordered(s.writer[at], s.written[at], me)
+        s = shadow.fields
+        bad = self.unordered(s["writer"][cells], s["written"][cells], me)
         if polls:
-            bad &= ~s.is_atomic[at]
+            bad &= ~s["is_atomic"][cells]
         if bad.any():
             first = int(np.flatnonzero(bad)[0])
-            other = self.accesses[s.write[at[first]]]
-            self.tell(other, mine, place.buffer, int(place.offsets[first]))
-        s.many[at] |= self.unordered(s.reader[at], s.was_read[at], me)
-        s.reader[at] = me
-        s.was_read[at] = self.clocks.get(me, 1)
-        s.read[at] = self.number(mine)
+            other = self.accesses[s["write"][cells[first]]]
+            self.tell(other, mine, place.buffer, int(place.offsets[lanes[first]]))
+        s["many"][cells] |= self.unordered(s["reader"][cells], s["was_read"][cells], me)
+        s["reader"][cells] = me
+        s["was_read"][cells] = self.clocks.get(me, 1)
+        s["read"][cells] = self.number(mine)
 
     def on_write(
-        self, s: Shadow, at: np.ndarray, place: Place, me: int, mine: Access, size: int
+        self,
+        shadow: Shadow,
+        cells: np.ndarray,
+        lanes: np.ndarray,
+        place: Place,
+        touch: Touch,
+        me: int,
+        mine: Access,
     ) -> None:
-        atomic = mine.kind == "atomic"
-        bad = self.unordered(s.writer[at], s.written[at], me)
+        s, atomic = shadow.fields, mine.kind == "atomic"
+        if touch.value is not None:
+            kept = changed(place, touch.value)[lanes]
+            cells, lanes = cells[kept], lanes[kept]
+        bad = self.unordered(s["writer"][cells], s["written"][cells], me)
         if atomic:
-            bad &= ~s.is_atomic[at]
-        self.doubt(bad, s.write[at], place, mine, size)
-        read = self.unordered(s.reader[at], s.was_read[at], me) | s.many[at]
-        self.doubt(read, s.read[at], place, mine, size)
-        s.writer[at] = me
-        s.written[at] = self.clocks.get(me, 1)
-        s.write[at] = self.number(mine)
-        s.is_atomic[at] = atomic
-        s.reader[at] = 0
-        s.many[at] = False
+            bad &= ~s["is_atomic"][cells]
+        read = self.unordered(s["reader"][cells], s["was_read"][cells], me) | s["many"][cells]
+        for some, numbers in ((bad, s["write"][cells]), (read, s["read"][cells])):
+            if some.any() and atomic:
+                self.doubt(lanes[some], self.accesses[numbers[some][0]], place, mine, touch)
+            elif some.any():
+                first = int(np.flatnonzero(some)[0])
+                other = self.accesses[numbers[first]]
+                self.tell(other, mine, place.buffer, int(place.offsets[lanes[first]]))
+        s["writer"][cells] = me
+        s["written"][cells] = self.clocks.get(me, 1)
+        s["write"][cells] = self.number(mine)
+        s["is_atomic"][cells] = atomic
+        s["reader"][cells] = 0
+        s["many"][cells] = False
 
-    # --- a store of what is there already is no race
+    # --- an atomic operation that changes nothing only reads
 
     def doubt(
-        self, bad: np.ndarray, numbers: np.ndarray, place: Place, mine: Access, size: int
+        self, lanes: np.ndarray, other: Access, place: Place, mine: Access, touch: Touch
     ) -> None:
-        if not bad.any():
-            return
-        lanes = np.flatnonzero(bad)
         chosen = Place(place.buffer, place.offsets[lanes], place.lanes[lanes])
-        data, at = chosen.view(np.dtype(f"u{size}"))
-        other = self.accesses[numbers[lanes[0]]]
+        data, at = chosen.view(np.dtype(f"u{touch.dtype.bytes}"))
         before = data[at].copy()
         self.doubts.append(Doubt(other, mine, place.buffer, data, at, before, chosen.offsets))
 
     def settle(self) -> None:
-        """Tell of the doubtful stores that have changed something."""
+        """Tell of the doubtful operations that have changed something."""
         for d in self.doubts:
-            changed = np.flatnonzero(d.data[d.at] != d.before)
-            if changed.size:
-                self.tell(d.other, d.mine, d.buffer, int(d.offsets[changed[0]]))
+            found = np.flatnonzero(d.data[d.at] != d.before)
+            if found.size:
+                self.tell(d.other, d.mine, d.buffer, int(d.offsets[found[0]]))
         self.doubts.clear()
 
     def tell(self, other: Access, mine: Access, buffer: Buffer, offset: int) -> None:
-        element = (buffer.low + offset - buffer.address) // buffer.dtype.bytes
         self.report(
-            Finding(
-                "race", self.kernel, buffer.name, mine.program, mine.loc,
-                f"{mine.kind} of element {element} of {buffer.name} by program {mine.program} and "
-                f"{other.kind} by program {other.program}{at_line(other.loc, mine.loc)}, in no "
-                "order; use an atomic operation, or give each program its own elements",
+            meaning.race(
+                self.kernel, buffer.name, element(buffer, offset),
+                (mine.kind, mine.program, mine.loc), (other.kind, other.program, other.loc),
             )
         )  # fmt: skip
 
+    # --- lanes of one store
 
-def at_line(loc: Loc | None, here: Loc | None) -> str:
-    return "" if loc is None or (here is not None and loc.line == here.line) else f" at {loc}"
+    def look_at_lanes(self, place: Place, touch: Touch, mine: Access) -> None:
+        """Tell of lanes that write different numbers to one address."""
+        offsets = place.offsets
+        if offsets.size < 2 or (np.diff(offsets) > 0).all():
+            return
+        order = np.argsort(offsets, kind="stable")
+        ordered, values = offsets[order], bits(touch.value[place.lanes[order]])
+        bad = (ordered[1:] == ordered[:-1]) & (values[1:] != values[:-1])
+        if bad.any():
+            first = int(ordered[1:][bad][0])
+            count = np.unique(ordered[1:][bad]).size
+            self.report(
+                meaning.lanes_race(
+                    self.kernel, place.buffer.name, element(place.buffer, first),
+                    mine.program, mine.loc, count,
+                )
+            )  # fmt: skip
+
+
+def bits(values: np.ndarray) -> np.ndarray:
+    return values.view(np.dtype(f"u{values.dtype.itemsize}"))
+
+
+def changed(place: Place, value: np.ndarray) -> np.ndarray:
+    """Which lanes of a store write something else than what is there."""
+    data, at = place.view(np.dtype(f"u{value.dtype.itemsize}"))
+    return data[at] != bits(value[place.lanes])
+
+
+def element(buffer: Buffer, offset: int) -> int:
+    return (buffer.low + offset - buffer.address) // buffer.dtype.bytes

@@ -189,4 +189,6 @@ def max_constancy(input: Any, values: Any) -> tensor:
 
 @builtin
 def assume(cond: Any) -> None:
-    """A promise that a scalar condition holds; nothing is checked."""
+    """A promise that a scalar condition holds, checked when debugging is on."""
+    if machine().debug:
+        emit(debug.device_assert, truth(cond).handle, message="tl.assume does not hold")

@@ -243,7 +243,11 @@ class CpuBinary:
             )
         if site["kind"] == "wait":
             return DeadlockError(self.deadlock_message(words, program, loc))
-        return OutOfBoundsError(self.bounds_message(words, site, program, loc))
+        number = site["param"]
+        name = self.metadata["params"][number][0] if number >= 0 else ""
+        return OutOfBoundsError(self.bounds_message(words, site, program, loc)).at(
+            program, loc, name
+        )
 
     def deadlock_message(self, words: Any, program: tuple[int, int, int], loc: Loc) -> str:
         running, unstarted = words[COUNT], words[ADDRESS]

@@ -1,0 +1,82 @@
+"""The words of findings about memory, the same whether a launch is stepped through or native."""
+
+from __future__ import annotations
+
+from tilewright.errors import Loc
+from tilewright.instruments.findings import Finding, Program
+
+
+def race(
+    kernel: str,
+    argument: str,
+    element: int,
+    mine: tuple[str, Program, Loc | None],
+    theirs: tuple[str, Program, Loc | None],
+) -> Finding:
+    """Accesses of two programs to one element, of which nothing says who is first.
+
+    Args:
+        mine: What was seen later here: "load", "store" or "atomic", the program, the place.
+        theirs: The same of the access before it.
+    """
+    kind, program, loc = mine
+    other_kind, other, other_loc = theirs
+    return Finding(
+        "race", kernel, argument, program, loc,
+        f"{kind} of element {element} of {argument} by program {program} and {other_kind} by "
+        f"program {other}{at_line(other_loc, loc)}, in no order; use an atomic operation, or give "
+        "each program its own elements",
+        element, other, other_loc,
+    )  # fmt: skip
+
+
+def lanes_race(
+    kernel: str, argument: str, element: int, program: Program, loc: Loc | None, count: int
+) -> Finding:
+    """Two lanes of one store with different numbers for one element."""
+    more = "" if count == 1 else f" and {count - 1} more"
+    return Finding(
+        "race", kernel, argument, program, loc,
+        f"lanes of one store by program {program} write different numbers to element {element} "
+        f"of {argument}{more}, in no order; combine them first, use an atomic operation, or mask "
+        "all but one off",
+        element, program, loc,
+    )  # fmt: skip
+
+
+def unwritten(
+    kernel: str, argument: str, element: int, kind: str, program: Program, loc: Loc | None
+) -> Finding:
+    """A read of memory that nobody wrote."""
+    return Finding(
+        "undefined", kernel, argument, program, loc,
+        f"{kind} of element {element} of {argument} by program {program}: nobody has written it "
+        "since it was allocated as empty; fill it first, e.g. allocate it as zeros, or mask the "
+        f"{kind}",
+        element,
+    )  # fmt: skip
+
+
+def beyond_view(
+    kernel: str,
+    argument: str,
+    element: int,
+    kind: str,
+    program: Program,
+    loc: Loc | None,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+) -> Finding:
+    """An access to memory that an array is a view of, but that is not in the view."""
+    return Finding(
+        "view", kernel, argument, program, loc,
+        f"{kind} of element {element} by program {program} lies outside of {argument}, a view of "
+        f"shape {shape} and strides {strides}, but inside of the memory that it is a view of; "
+        "check the mask and the strides",
+        element,
+    )  # fmt: skip
+
+
+def at_line(loc: Loc | None, here: Loc | None) -> str:
+    same = here is not None and loc is not None and (loc.file, loc.line) == (here.file, here.line)
+    return "" if loc is None or same else f" at {loc}"

@@ -1,0 +1,171 @@
+"""Which ops make NaN, infinities and integers that are not what arithmetic says they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.eager.machine import Tile
+from tilewright.errors import Loc
+from tilewright.instruments.marks import Lanes, Origin, lanes_of, through
+from tilewright.ir import types as t
+from tilewright.ir.op import Op
+from tilewright.ops import math as m
+
+EXACT = {m.add: np.add, m.sub: np.subtract, m.mul: np.multiply}
+# Where a number that ran over is meant: hashes, random numbers, indices that are cut to size.
+ENDS = {m.bit_and, m.bit_or, m.bit_xor, m.bit_not, m.shl, m.shr, m.irem}
+NARROW = (t.int8, t.int16, t.int32)
+Where = Callable[[], Loc | None]
+Made = Iterator[tuple[Origin, Lanes]]
+
+
+def made(
+    op: Op, operands: Sequence[Tile], out: Tile, part: int, attrs: dict[str, Any], where: Where
+) -> Made:
+    """What an op makes of operands that do not have it; `part` is the number of the result."""
+    dtype = out.type.dtype
+    if not operands or op is m.bitcast:
+        return
+    if dtype.is_float:
+        yield from floats_made(op, operands, out, part, attrs, where)
+    elif dtype.is_integer and dtype is not t.int1:
+        yield from integers_made(op, operands, out, where)
+
+
+def keeps(origin: Origin, op: Op, out: Tile) -> Lanes | bool:
+    """In which elements of a result what came in is still there."""
+    dtype = out.type.dtype
+    if origin.kind == "overflow":
+        whole = dtype.is_pointer or (dtype.is_integer and dtype is not t.int1)
+        return whole and op not in ENDS
+    if origin.kind in ("nan", "inf"):
+        test = np.isnan if origin.kind == "nan" else np.isinf
+        return test(wide(out)) if dtype.is_float else False
+    return True
+
+
+# --- floats
+
+
+def wide(x: Tile) -> np.ndarray:
+    return x.data if x.type.dtype is t.float64 else x.data.astype(np.float32)
+
+
+def floats_made(
+    op: Op, operands: Sequence[Tile], out: Tile, part: int, attrs: dict[str, Any], where: Where
+) -> Made:
+    data = wide(out)
+    if np.isfinite(data).all():
+        return
+    inside = [wide(x) if x.type.dtype.is_float else None for x in operands]
+    nan = reached(op, operands, [x if x is None else np.isnan(x) for x in inside], part, attrs)
+    inf = reached(op, operands, [x if x is None else np.isinf(x) for x in inside], part, attrs)
+    if nan is None or inf is None:
+        return
+    new = np.isnan(data) & ~nan
+    if new.any():
+        yield from nan_made(op, operands, new, part, attrs, where)
+    new = np.isinf(data) & ~inf & ~nan
+    if new.any():
+        yield Origin("inf", where(), f"{op.name} made {cause(op, operands)}"), new
+
+
+def nan_made(
+    op: Op, operands: Sequence[Tile], new: Lanes, part: int, attrs: dict[str, Any], where: Where
+) -> Made:
+    """NaN by where the infinity came from that it was made of, if one was made."""
+    for origin in origins(operands):
+        if origin.kind == "inf":
+            lanes = reached(op, operands, [lanes_of(x, origin) for x in operands], part, attrs)
+            if lanes is not None and (lanes & new).any():
+                text = f"{origin.text}, of which {op.name} at {where()} made a NaN"
+                yield Origin("nan", origin.loc, text), lanes & new
+                new = new & ~lanes
+    if new.any():
+        yield Origin("nan", where(), f"{op.name} made a NaN of operands without one"), new
+
+
+def cause(op: Op, operands: Sequence[Tile]) -> str:
+    if op is m.cast:
+        return f"an infinity of a number that {operands[0].type.dtype} holds"
+    return "an infinity of finite numbers"
+
+
+def legitimate(
+    op: Op, operands: Sequence[Tile], part: int, attrs: dict[str, Any], test: Callable, kind: str
+) -> Lanes | None:
+    """Elements whose NaN or infinity comes from an operand that had it by right."""
+    lanes = []
+    for x in operands:
+        if not x.type.dtype.is_float:
+            lanes.append(None)
+            continue
+        some = test(wide(x))
+        for origin, others in x.marks.lanes.items() if x.marks is not None else ():
+            if origin.kind == kind:
+                some = some & ~others
+        lanes.append(some)
+    return reached(op, operands, lanes, part, attrs)
+
+
+def reached(
+    op: Op,
+    operands: Sequence[Tile],
+    lanes: Sequence[Lanes | None],
+    part: int,
+    attrs: dict[str, Any],
+) -> Lanes | None:
+    """`through`, of one of the results."""
+    if all(x is None for x in lanes):
+        return np.False_
+    found = through(op, operands, lanes, attrs)
+    return found[part] if isinstance(found, tuple) else found
+
+
+def origins(operands: Sequence[Tile]) -> list[Origin]:
+    """All that is noted of some operand, in order."""
+    found = [o for x in operands if x.marks is not None for o in x.marks.lanes]
+    return list(dict.fromkeys(found))
+
+
+# --- integers
+
+
+def integers_made(op: Op, operands: Sequence[Tile], out: Tile, where: Where) -> Made:
+    x = operands[0]
+    if op in EXACT and out.type.dtype in NARROW:
+        exact = EXACT[op](*(x.data.astype(np.int64) for x in operands))
+        lanes = exact != out.data
+        if lanes.any():
+            yield Origin("overflow", where(), f"{out.type.dtype} arithmetic ran over"), lanes
+    elif op in (m.idiv, m.irem):
+        lanes = operands[1].data == 0
+        if lanes.any():
+            sign = "//" if op is m.idiv else "%"
+            yield Origin("arithmetic", where(), f"integer {sign} by zero is not defined"), lanes
+    elif op in (m.shl, m.shr):
+        bits, amount = out.type.dtype.bits, operands[1].data
+        lanes = (amount < 0) | (amount >= bits)
+        if lanes.any():
+            text = f"a shift of {bits} bits by {amount[lanes].flat[0]} is not defined"
+            yield Origin("arithmetic", where(), text), lanes
+    elif op is m.cast and x.type.dtype.is_float:
+        yield from cast_from_float(x, out, where)
+    elif op is m.cast and x.type.dtype is t.int64 and out.type.dtype is t.int32:
+        lanes = x.data != out.data
+        if lanes.any():
+            yield Origin("overflow", where(), "a cast to int32 lost the upper bits"), lanes
+
+
+def cast_from_float(x: Tile, out: Tile, where: Where) -> Made:
+    limits = np.iinfo(out.data.dtype)
+    numbers = x.data.astype(np.float64)
+    whole = np.trunc(numbers)
+    # The upper limit of 64 bits is no float64; the next number above it is.
+    lanes = ~((whole >= float(limits.min)) & (whole < float(limits.max) + 1))
+    if lanes.any():
+        number, dtype = numbers[lanes].flat[0], out.type.dtype
+        yield Origin("arithmetic", where(), f"{number:g} as {dtype} is not defined"), lanes
