@@ -13,8 +13,9 @@ from tilewright.cli.dump import dump
 from tilewright.cli.explain import explain
 from tilewright.cli.index import index
 from tilewright.cli.run import run
+from tilewright.cli.tune import tune
 
-COMMANDS = (run, explain, check, debug, index, dump, cache, doctor)
+COMMANDS = (run, explain, check, debug, index, tune, dump, cache, doctor)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

@@ -10,23 +10,19 @@ from collections.abc import Callable, Iterable, Sequence
 from math import inf
 from typing import Any
 
-import numpy as np
-
 from tilewright import config as settings
 from tilewright.errors import CompileError, OutOfResources, TilewrightError
-from tilewright.runtime import arrays, cache
-from tilewright.runtime.call import ON_DEVICE
-from tilewright.runtime.descriptor import TensorDescriptor
+from tilewright.runtime import cache
 from tilewright.runtime.kernel import unobserved
 from tilewright.runtime.settings import current
 from tilewright.runtime.timing import measure
+from tilewright.runtime.trials import PLAIN, Trial, clear, device_of
 from tilewright.runtime.tuned import Config, Heuristics, Wrapper, heuristics
 from tilewright.targets import base
 
 WARMUP_MS, REPEAT_MS = 5.0, 30.0  # on the CPU a run is seldom short and never waits for a queue
 HOPELESS = 4.0  # a first run that is so many times the best median needs no more runs
 QUANTILES = (0.5, 0.2, 0.8)
-PLAIN = {int, float, bool, str, type(None)}  # what are no arrays
 
 # Called as (tuner, key, configuration, whether it was known from another process) for a new key.
 tune_observers: list[Callable[[Autotuner, tuple, Config, bool], None]] = []
@@ -81,7 +77,7 @@ class Autotuner(Wrapper):
         self.configs_timings: dict[Config, Any] | None = None
         self.bench_time = 0.0
         self.fastest = inf  # of the trials so far
-        self.failures: list[Exception] = []  # of the trials so far
+        self.failures: dict[Config, Exception] = {}  # of the trials so far
         self.nargs: dict[str, Any] | None = None
         self.known_keys = [k for k in self.keys if k in self.arg_names]
         unknown = [k for k in self.keys if k not in self.arg_names]
@@ -150,7 +146,7 @@ class Autotuner(Wrapper):
         if not where.startswith("cuda"):  # but there warps and stages tell them apart
             configs = distinct(configs)
         timings: dict[Config, Any] = {}
-        self.failures = []
+        self.failures = {}
         self.fastest = inf
         for config in configs:
             timings[config] = self._bench(*args, config=config, **kwargs)
@@ -158,7 +154,7 @@ class Autotuner(Wrapper):
         if len(self.failures) == len(configs):
             if settings.get("target") == "eager":
                 return configs[0]  # Python says itself what is wrong, if it is for Python
-            raise self.failures[0]
+            raise next(iter(self.failures.values()))
         best = min(timings, key=lambda c: median_of(timings[c]))
         full = {**dict(zip(self.arg_names, args)), **kwargs, **best.all_kwargs()}
         self.pre_hook(full, reset_only=True)
@@ -186,7 +182,7 @@ class Autotuner(Wrapper):
                 return [0.0, 0.0, 0.0]
             return self.run_trial(config, args, meta)
         except (OutOfResources, CompileError) as error:
-            self.failures.append(error)
+            self.failures[config] = error
             return [inf, inf, inf]
 
     def check_conflicts(self, config: Config, meta: dict[str, Any]) -> None:
@@ -274,103 +270,6 @@ class Autotuner(Wrapper):
         if best in self.configs:  # a pruning function may make configurations of its own
             number = json.dumps(self.configs.index(best)).encode()
             cache.default_cache().put(self.disk_key(key), {"best": number})
-
-
-class Trial:
-    """Runs of a kernel with one configuration, each on the data of the launch."""
-
-    def __init__(self, tuner: Autotuner, config: Config, args: tuple, meta: dict[str, Any]):
-        self.tuner = tuner
-        self.config = config
-        self.args = args
-        self.kwargs = {**meta, **config.all_kwargs()}
-        self.full = {**dict(zip(tuner.arg_names, args)), **self.kwargs}
-        self.is_open = False  # a run began, and the user's hook after it is due
-        if config.pre_hook is not None:
-            config.pre_hook(self.full)  # which may change what is compiled, e.g. descriptors
-        compilation = tuner.fn.warmup(*args, **self.kwargs).compilation
-        target = base.find(compilation.target)
-        self.clock = target.clock(target.place(device_of(self.full), 0), cold=True)
-        self.saved = Saved(compilation, self.full, tuner.restore_value)
-
-    def before(self) -> None:
-        """What comes before each run and is not timed, with the end of the run before."""
-        self.close(None)
-        self.saved.restore(in_place_only=True)
-        if self.config.pre_hook is not None:
-            self.config.pre_hook(self.full)
-        self.tuner.pre_hook(self.full)
-        self.is_open = True
-
-    def run(self) -> None:
-        self.tuner.fn.run(*self.args, **self.kwargs)
-
-    def spent(self) -> int:
-        """Run; the nanoseconds that it takes."""
-        if self.clock is not None:
-            return self.clock(self.run)
-        begin = time.perf_counter_ns()
-        self.run()
-        return time.perf_counter_ns() - begin
-
-    def close(self, failure: Exception | None) -> None:
-        if self.is_open:
-            self.is_open = False
-            self.tuner.post_hook(self.full, exception=failure)
-
-    def end(self, failure: Exception | None) -> None:
-        """Put everything back."""
-        self.close(failure)
-        self.saved.restore()
-
-
-class Saved:
-    """The arguments that a kernel writes, as they were."""
-
-    def __init__(self, compilation: Any, arguments: dict[str, Any], also: Iterable[str]):
-        self.saved: list[tuple[Any, np.ndarray, bool]] = []
-        reads, done = compilation.reads, set()
-        for path in (*compilation.writes, *also):
-            value = item(arguments, path)
-            if value is None or id(value) in done or arrays.kind(value, path) != "array":
-                continue
-            if arrays.pointer(value, path, arrays.device(value))[1:3] == arrays.UNKNOWN_EXTENT:
-                continue  # only an address is known
-            done.add(id(value))
-            self.saved.append((value, arrays.snapshot(value, path), path in reads or path in also))
-
-    def restore(self, in_place_only: bool = False) -> None:
-        """Put the contents back; `in_place_only`: only of what the kernel reads as well."""
-        for value, content, in_place in self.saved:
-            if in_place or not in_place_only:
-                arrays.restore(value, content)
-
-
-def item(arguments: dict[str, Any], path: str) -> Any:
-    """An argument, or an item of a tuple such as `x.1`."""
-    name, *indices = path.split(".")
-    value = arguments[name]
-    for index in indices:
-        value = value.base if isinstance(value, TensorDescriptor) else value[int(index)]
-    return value
-
-
-def clear(array: Any) -> None:
-    """Fill an array with zeros."""
-    if hasattr(array, "zero_"):
-        array.zero_()
-    else:
-        array[...] = 0
-
-
-def device_of(arguments: dict[str, Any]) -> str:
-    """Where the first array is; the CPU when there is none."""
-    for value in arguments.values():
-        if value.__class__ not in PLAIN:
-            array = value.base if isinstance(value, TensorDescriptor) else value
-            if any(hasattr(array, name) for name in ON_DEVICE):
-                return arrays.device(array)
-    return "cpu"
 
 
 def hashable(value: Any) -> Any:
