@@ -11,7 +11,7 @@ from operator import itemgetter
 from types import SimpleNamespace
 from typing import Any, Protocol
 
-from tilewright.errors import LaunchError
+from tilewright.errors import CompileError, LaunchError
 from tilewright.lang.jit import JITCallable
 from tilewright.runtime import launcher
 from tilewright.runtime import settings as settings_in_force
@@ -206,6 +206,7 @@ class JITFunction(JITCallable, KernelInterface):
 
     def first(self, grid: Any, /, *args: Any, **kwargs: Any) -> Any:
         """A launch by what `kernel[grid]` gave before there was a way to launch."""
+        __tracebackhide__ = True
         return (self._launch or self.make_launch())(grid, *args, **kwargs)
 
     def make_launch(self) -> Callable:
@@ -224,6 +225,7 @@ class JITFunction(JITCallable, KernelInterface):
 
     def slow(self, grid: Any, values: tuple, rest: tuple, options: dict[str, Any]) -> Any:
         """A launch that the short way does not know."""
+        __tracebackhide__ = True
         names = self.parameters.names
         if rest:
             self.parameters.bind((*values, *rest), {})
@@ -232,6 +234,7 @@ class JITFunction(JITCallable, KernelInterface):
 
     def long(self, grid: Any, /, *args: Any, **kwargs: Any) -> Any:
         """A launch step by step."""
+        __tracebackhide__ = True
         arguments, options = self.parameters.bind(args, kwargs)
         for hook in self.pre_run_hooks:
             hook(*arguments.values(), **options)
@@ -242,6 +245,7 @@ class JITFunction(JITCallable, KernelInterface):
 
     def direct(self, grid: Any, arguments: dict[str, Any], options: dict[str, Any]) -> Any:
         """The launch itself, observed by nobody."""
+        __tracebackhide__ = True
         settings = current()
         if self.is_stale():
             self.forget()
@@ -272,6 +276,7 @@ class JITFunction(JITCallable, KernelInterface):
         return Call(self, arguments, options, settings or current())
 
     def find(self, arguments: dict[str, Any], options: dict, settings: Settings) -> Entry:
+        __tracebackhide__ = True
         if self.is_stale():
             self.forget()
         call = self.prepare(arguments, options, settings)
@@ -280,16 +285,22 @@ class JITFunction(JITCallable, KernelInterface):
         return self.entry(call)
 
     def find_values(self, values: tuple, options: dict[str, Any]) -> Entry:
+        __tracebackhide__ = True
         return self.find(dict(zip(self.parameters.names, values)), options, current())
 
     def entry(self, call: Call) -> Entry:
         """The code for a call, compiled when it is the first of its kind."""
+        __tracebackhide__ = True
         with self.lock:
             found = self.entries.get(call.key)
             if found is None:
                 for observe in compile_observers:
                     observe(self, call, None)
-                compilation = compile_kernel(call.request())
+                try:
+                    compilation = compile_kernel(call.request())
+                except CompileError as error:
+                    # It tells the line; where in the compiler it was found is of no use to users.
+                    raise error.with_traceback(None) from error.__cause__
                 if not self.watched:
                     self.watched += compilation.watched
                 handle = CompiledKernel(self, compilation, call.options)

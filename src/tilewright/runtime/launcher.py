@@ -2,7 +2,8 @@
 
 `outer` is what `kernel[grid](...)` calls; it picks, by the classes of the arguments, the function
 that `inner` wrote. That one reads addresses, finds the code for the dtypes and constants at hand,
-and passes the values on. Whatever either does not know goes the long way, `slow`.
+and passes the values on. Whatever either does not know goes the long way, `slow`. Their frames, as
+those of the long way, are hidden from the tracebacks of pytest and IPython.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ KEYED = (int, bool, str, type(None), DType, JITCallable, FunctionType, type, enu
 
 OUTER = """\
 def {name}(__grid, {params}*__rest, **__options):
+    __tracebackhide__ = True
     __launch = __table.get((__current().number, {classes}))
     if __launch is None or __rest or __special or __hooks or (__watched and __is_stale()):
         return __slow(__grid, ({values}), __rest, __options)
@@ -39,6 +41,7 @@ def {name}(__grid, {params}*__rest, **__options):
 
 INNER = """\
 def {name}(__grid, {values}__options):
+    __tracebackhide__ = True
     try:
         {reads}
         __key = ({key}__frozen(__options) if __options else None)
