@@ -17,7 +17,7 @@ def reverse(x, out, n, B: tl.constexpr):
 
 
 @pytest.mark.parametrize("n", [4, 33, 128])
-def test_reverse_in_place(target, n):
+def test_reverse_in_place(host_target, n):
     """Chunks were stored before those that they replace were loaded."""
     for _ in range(12):  # through every way of launching
         x = np.random.default_rng(n).standard_normal((9, n)).astype(np.float32)
@@ -36,7 +36,7 @@ def shift(x, out, n, B: tl.constexpr):
 
 
 @pytest.mark.parametrize("by", [-17, -1, 1, 3, 16, 64])
-def test_views_that_overlap(target, by):
+def test_views_that_overlap(host_target, by):
     memory = np.random.default_rng(0).standard_normal(400).astype(np.float32)
     x, out = memory[100:300], memory[100 + by : 300 + by]
     expected = x.copy()
@@ -45,7 +45,7 @@ def test_views_that_overlap(target, by):
 
 
 @pytest.mark.parametrize("by", [-257, -256, -255, 250, 255, 256, 257])
-def test_views_about_a_tile_apart(target, by):
+def test_views_about_a_tile_apart(host_target, by):
     memory = np.random.default_rng(0).standard_normal(900).astype(np.float32)
     x, out = memory[300:556], memory[300 + by : 556 + by]
     expected = x.copy()
@@ -63,7 +63,7 @@ def rotate(x, cosine, sine, out, D: tl.constexpr):
     tl.store(out + row + i, tl.load(x + row + i) * a + other * b)
 
 
-def test_rotary_embedding_in_place(target):
+def test_rotary_embedding_in_place(host_target):
     x, a, b = np.random.default_rng(0).standard_normal((3, 5, 64)).astype(np.float32)
     other = np.concatenate([-x[:, 32:], x[:, :32]], axis=1)
     expected = x.astype(np.float64) * a + other.astype(np.float64) * b
@@ -81,7 +81,7 @@ def doubled_then_read_again(x, out, n, B: tl.constexpr):
 
 
 @pytest.mark.parametrize("by", [0, 1, 3, 16])
-def test_loads_see_what_another_argument_stored(target, by):
+def test_loads_see_what_another_argument_stored(host_target, by):
     memory = np.random.default_rng(0).standard_normal(300).astype(np.float32)
     expected = memory.copy()
     x, out = expected[:200], expected[by : 200 + by]

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import cases
+import numpy as np
 import pytest
 import test_op_table as table
 
 import tilewright as tw
 from tilewright import compat
+from tilewright import language as tl
 from tilewright.ir import types as t
 from tilewright.ir.inst import Kernel
 from tilewright.runtime.compile import make_ir
@@ -30,6 +32,7 @@ ARCHES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a")
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.py"))
 ALL = cases.all_cases()
 TRIED = (t.int8, t.int32, t.bfloat16, t.float32)
+X = np.zeros(512, np.float32)
 needs_ptxas = pytest.mark.skipif(not Path(PTXAS).exists(), reason="ptxas is not installed")
 
 
@@ -130,6 +133,23 @@ def test_cases(number, tmp_path):
     arch = ARCHES[number % len(ARCHES)]
     _, local = facts_of(assemble(ptx_for(kernel_of(ALL[number]), arch), arch, tmp_path))
     assert local == 0
+
+
+@tw.jit
+def with_hints(x, out, B: tl.constexpr):
+    i = tl.arange(0, B)
+    v = tl.load(x + i, cache_modifier=".cg") + tl.load(x + i, eviction_policy="evict_last")
+    tl.store(out + i, v, eviction_policy="evict_first")
+    tl.store(out + B + i, v, cache_modifier=".cs")
+
+
+@needs_ptxas
+@pytest.mark.parametrize("arch", ARCHES)
+def test_hints_for_caches(arch, tmp_path):
+    kernel = kernel_ir(with_hints, {"x": X, "out": X, "B": 256}, {})
+    ptx = ptx_for(kernel, arch)
+    assert "evict_last" in ptx
+    assemble(ptx, arch, tmp_path)
 
 
 @needs_ptxas

@@ -11,6 +11,7 @@ TRIPLE = "nvptx64-nvidia-cuda"
 # LLVM ends the process when it meets an instruction that an architecture or the version of PTX
 # lacks, so what may be emitted is asked for here, before.
 OLDEST = 75
+# Loads and stores that say what caches are to keep came with PTX 7.4 (CUDA 11.4), for all of them.
 ENTRY = "tw_entry"  # the name of every kernel in its machine code
 
 
@@ -56,9 +57,9 @@ class Arch:
 ARCHES = {
     arch.name: arch
     for arch in (
-        Arch("sm_75", 75, 65, 64 << 10, 1024, 16, 64 << 10, 0),
-        Arch("sm_80", 80, 70, 163 << 10, 2048, 32, 164 << 10),
-        Arch("sm_86", 86, 71, 99 << 10, 1536, 16, 100 << 10),
+        Arch("sm_75", 75, 74, 64 << 10, 1024, 16, 64 << 10, 0),
+        Arch("sm_80", 80, 74, 163 << 10, 2048, 32, 164 << 10),
+        Arch("sm_86", 86, 74, 99 << 10, 1536, 16, 100 << 10),
         Arch("sm_87", 87, 74, 163 << 10, 1536, 16, 164 << 10),
         Arch("sm_89", 89, 78, 99 << 10, 1536, 24, 100 << 10),
         Arch("sm_90", 90, 80, 227 << 10, 2048, 32, 228 << 10),
