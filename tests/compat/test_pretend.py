@@ -126,6 +126,14 @@ def test_operators_for_cuda_run_on_the_cpu():
     assert twice(x).tolist() == [2.0] * 3
 
 
+def test_generators_of_tensors():
+    generator = torch.Generator(device="cuda").manual_seed(3)
+    assert generator.device.type == "cuda" and torch.Generator().device.type == "cpu"
+    assert isinstance(torch.default_generator, torch.Generator)
+    first = torch.rand(4, device="cuda", generator=generator)
+    assert torch.equal(first, torch.rand(4, generator=torch.Generator().manual_seed(3)))
+
+
 def test_operators_that_know_the_cpu_keep_what_they_do_there():
     op = torch.library.custom_op(
         "tilewright_test::more", lambda x: x + 1, mutates_args=(), device_types="cpu",

@@ -105,6 +105,29 @@ class Generator:
         return self.state[0]
 
 
+class TensorGenerators(type(torch._C.Generator)):
+    """What `torch.Generator` is: every generator of PyTorch is one."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, torch._C.Generator)
+
+
+class TensorGenerator(torch._C.Generator, metaclass=TensorGenerators):
+    """`torch.Generator(...)`: one of the CPU, which may say that it is on the GPU."""
+
+    def __new__(cls, device: Any = "cpu") -> TensorGenerator:
+        made = super().__new__(cls, device=on_cpu(device))
+        made.on_gpu = on_cpu(device) is not device
+        return made
+
+    def __init__(self, device: Any = "cpu"):
+        """Made as it is."""
+
+    @property
+    def device(self) -> torch.device:
+        return DEVICE if self.on_gpu else CPU
+
+
 class Driver(cpu_driver.CpuDriver):
     """Triton's driver, which names a GPU."""
 
@@ -269,6 +292,7 @@ def replacements(mode: Pretence) -> Iterator[tuple[Any, str, Any]]:
     for name, answer in ACCELERATOR.items():
         yield torch.accelerator, name, constant(answer)
     yield torch.library.Library, "impl", registering(mode, torch.library.Library.impl)
+    yield torch, "Generator", TensorGenerator
     # Inductor would make code for the device.
     yield torch, "compile", uncompiled
     # Backward functions of packages run inside this one.
