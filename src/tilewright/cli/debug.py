@@ -140,5 +140,5 @@ class Stops:
 def first_line(jit: JITFunction) -> int:
     """Of the body, behind decorators, parameters and docstring."""
     code = jit.fn.__code__
-    lines = [line for *_, line in code.co_lines() if line]
-    return next((line for line in lines if line != lines[0]), lines[0])
+    lines = (line for *_, line in code.co_lines() if line)
+    return next((line for line in lines if line != code.co_firstlineno), code.co_firstlineno)
