@@ -352,3 +352,46 @@ def test_the_same_without_the_native_pool(monkeypatch, team, n, stuck):
         assert record[COUNT - TAKEN] == (n if team > 1 else 1)
     else:
         assert out.tolist() == [n] * n
+
+
+# --- locks
+
+
+@tilewright.jit
+def add_under_lock(x, out, lock, N: tl.constexpr):
+    at = tl.arange(0, N)
+    value = tl.load(x + tl.program_id(0) * N + at)
+    while tl.atomic_cas(lock, 0, 1) == 1:
+        pass
+    tl.store(out + at, tl.load(out + at) + value)
+    tl.debug_barrier()
+    tl.atomic_xchg(lock, 0)
+
+
+@tilewright.jit
+def add_in_turn(x, out, turn, N: tl.constexpr):
+    pid, at = tl.program_id(0), tl.arange(0, N)
+    value = tl.load(x + pid * N + at)
+    while tl.atomic_cas(turn, pid, pid) != pid:
+        pass
+    tl.store(out + at, tl.load(out + at) + value)
+    tl.debug_barrier()
+    tl.atomic_xchg(turn, pid + 1)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("kernel, waits", [(add_under_lock, False), (add_in_turn, True)])
+def test_programs_that_take_a_lock_wait_for_nobody_to_begin(kernel, waits, threads):
+    x = np.arange(300 * 16, dtype=np.int32).reshape(300, 16)
+    out, lock = np.zeros(16, np.int32), np.zeros(1, np.int32)
+    with on(threads):
+        handle = kernel[(300,)](x, out, lock, N=16)
+    assert out.tolist() == x.sum(0).tolist()
+    assert handle.compilation.binary.waits is waits
+
+
+def test_a_lock_that_is_never_free_is_reported():
+    x, out = np.zeros((40, 16), np.int32), np.zeros(16, np.int32)
+    with on(2), pytest.raises(DeadlockError) as error:
+        add_under_lock[(40,)](x, out, np.ones(1, np.int32), N=16)
+    assert "locks must be free before a launch" in str(error.value)

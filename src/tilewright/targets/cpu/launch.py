@@ -256,7 +256,9 @@ class CpuBinary:
         if unstarted < 0:  # one thread, which runs them in order
             unstarted = total - 1 - words[PROGRAM]
         advice = ""
-        if unstarted:
+        if not self.waits:
+            advice = "\nit waits for a lock that nobody holds; locks must be free before a launch"
+        elif unstarted:
             most = max(running, threads.MOST_TOGETHER)
             more = f"launch at most {most} programs"
             if running == 1 and total <= most:

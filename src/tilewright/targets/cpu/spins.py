@@ -11,6 +11,7 @@ from tilewright.ir.inst import Block, Inst, Value, walk
 from tilewright.ir.rewrite import free_values
 from tilewright.targets.cpu.atomics import same_bits
 from tilewright.targets.cpu.bounds import raise_fault
+from tilewright.targets.cpu.locks import takes_lock
 from tilewright.targets.cpu.loops import Carried
 from tilewright.targets.cpu.waits import DEADLOCK, WAIT_WORDS
 
@@ -77,7 +78,8 @@ class Spin:
         spin = cls(x, inst, is_spin(inst), x.memory.moves)
         if spin.may_wait:
             insts = (i for block in inst.blocks for i in walk(block))
-            x.waits = x.waits or any(i.op.effect in ("read", "atomic") for i in insts)
+            looks = any(i.op.effect in ("read", "atomic") for i in insts)
+            x.waits = x.waits or (looks and not takes_lock(x.kernel.body, inst))
             x.imports[WAIT] = f"i64 @{WAIT}(ptr, ptr)"
             x.imports[GO_ON] = f"void @{GO_ON}(ptr, ptr)"
         return spin
