@@ -16,33 +16,6 @@ if TYPE_CHECKING:
 
 FAR = 1 << 42  # bytes: no array is as large, and 2**20 of them do not run around the address space
 
-# The first program that faults leaves what happened in the launch state and stops the launch.
-FAULT_IR = """
-define internal void @tw_fault(
-    ptr %args, i64 %site, i64 %pid, i64 %address, i64 %stride, i64 %count) cold noinline {
-  %state = load ptr, ptr %args
-  %record = getelementptr i64, ptr %state, i64 8
-  %old = cmpxchg ptr %record, i64 0, i64 1 acq_rel monotonic
-  %won = extractvalue { i64, i1 } %old, 1
-  br i1 %won, label %tell, label %stop
-tell:
-  %p1 = getelementptr i64, ptr %record, i64 1
-  store i64 %site, ptr %p1
-  %p2 = getelementptr i64, ptr %record, i64 2
-  store i64 %pid, ptr %p2
-  %p3 = getelementptr i64, ptr %record, i64 3
-  store i64 %address, ptr %p3
-  %p4 = getelementptr i64, ptr %record, i64 4
-  store i64 %stride, ptr %p4
-  %p5 = getelementptr i64, ptr %record, i64 5
-  store i64 %count, ptr %p5
-  br label %stop
-stop:
-  %word = cmpxchg ptr %state, i64 0, i64 1 acq_rel monotonic
-  ret void
-}
-"""
-
 
 @dataclass(slots=True)
 class Extent:
@@ -123,7 +96,7 @@ def share(m: Memory, bad: Lane) -> None:
     """Leave the kernel where arguments share memory."""
     w = m.e.w
     fault, go = w.new_label("fault"), w.new_label("go")
-    w.declare(FAULT_IR)
+    m.may_fault = True
     w.write(f"br i1 {bad.text}, label %{fault}, label %{go}")
     w.label(fault)
     w.write(f"call void @tw_fault(ptr %args, i64 {SHARED}, i64 0, i64 0, i64 0, i64 0)")
@@ -149,7 +122,7 @@ def leave_if(
 def raise_fault(m: Memory, inst: Inst, address: Lane, stride: Lane, count: Lane) -> None:
     """Note what happened, and leave the kernel."""
     w = m.e.w
-    w.declare(FAULT_IR)
+    m.may_fault = True
     w.write(
         f"call void @tw_fault(ptr %args, i64 {m.site(inst)}, i64 %pid, "
         f"i64 {address.text}, i64 {stride.text}, i64 {count.text})"

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 from tilewright.codegen.counting import either_way
 from tilewright.codegen.literals import Lane
 from tilewright.ir.inst import Block, Inst, Value
+from tilewright.later import later
 from tilewright.targets.cpu.forms import Uniform
 from tilewright.targets.cpu.loops import Carried, Loop
-from tilewright.targets.cpu.spins import Spin
 
 if TYPE_CHECKING:
     from tilewright.targets.cpu.lower import Lowering
+
+spins = later("tilewright.targets.cpu.spins")
 
 
 def for_loop(x: Lowering, inst: Inst) -> None:
@@ -103,7 +105,7 @@ def while_loop(x: Lowering, inst: Inst) -> None:
         if not v.type.shape
     }
     head, again, leave = w.new_label("head"), w.new_label("body"), w.new_label("exit")
-    spin = Spin.of(x, inst)
+    spin = spins.Spin.of(x, inst)
     w.open(head)
     spin.begin()
     for k, entry in phis.items():

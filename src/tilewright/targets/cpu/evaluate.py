@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 class OpLanes(Lanes):
     """The builder that emit hooks of ops get: lanes, and the elementary functions by name."""
 
+    def __init__(self, writer: Writer, target: str, features: frozenset[str]):
+        super().__init__(writer.write, writer.fresh, writer.declare, target, features)
+        self.define = writer.define
+
+    def value(self, text: str, dtype: t.DType, width: int) -> Lane:
+        return Lane(self.define(text), dtype, width)
+
     def math(self, name: str, *xs: Lane) -> Lane:
         return getattr(mathlib, name)(self, *xs)
 

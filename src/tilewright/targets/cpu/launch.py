@@ -21,14 +21,19 @@ from tilewright.errors import (
 )
 from tilewright.ir.inst import Kernel
 from tilewright.ir.types import Type, parse_type
+from tilewright.later import later
 from tilewright.passes import pipeline
-from tilewright.targets.base import Code, Keep, ShortcutSpec
-from tilewright.targets.cpu import fastcall, threads
-from tilewright.targets.fastcall.frame import SLOTS
-from tilewright.targets.fastcall.shortcut import Shortcut, compile_launcher
+from tilewright.targets.base import Code, Keep, Shortcut, ShortcutSpec
+from tilewright.targets.cpu import threads
 from tilewright.targets.places import place_loc
 from tilewright.targets.storage import HostStorage
-from tilewright.targets.values import rounded
+from tilewright.targets.values import SLOTS, rounded
+
+fastcall = later("tilewright.targets.cpu.fastcall")
+# Half of what a launch from the disk cache would import.
+lowering = later("tilewright.targets.cpu.lower")
+prints = later("tilewright.targets.cpu.prints")
+shortcuts = later("tilewright.targets.fastcall.shortcut")
 
 STATE_WORDS = 16  # the launch's state: 8 words of the pool, then the record of a fault
 MOST_STORAGE = 4 << 30  # bytes that instruments may take
@@ -62,10 +67,7 @@ class CpuTarget:
         return f"{machine.triple} {machine.cpu} {machine.features} LLVM {llvm.llvm_version()}"
 
     def lower(self, kernel: Kernel, *, bounds: bool, counters: bool) -> Code:
-        # Met only when something is compiled: half of what a launch from the disk cache imports.
-        from tilewright.targets.cpu.lower import lower
-
-        lowered = lower(kernel, self.machine(), bounds=bounds, counters=counters)
+        lowered = lowering.lower(kernel, self.machine(), bounds=bounds, counters=counters)
         metadata = {
             "name": kernel.name,
             "entry": lowered.entry,
@@ -103,7 +105,7 @@ class CpuTarget:
         ending = fastcall.ending(STATE_WORDS, HEAD_SLOTS)
 
         def object_bytes() -> bytes:
-            return self.keep(f"launcher {self.host()}", lambda: compile_launcher(ending))
+            return self.keep(f"launcher {self.host()}", lambda: shortcuts.compile_launcher(ending))
 
         return fastcall.shortcut(spec, CpuBinary.stopped, ending, object_bytes)
 
@@ -126,14 +128,7 @@ class CpuTarget:
 
 def import_address(name: str) -> int:
     """Where a function is that native code calls."""
-    return print_address() if name == "tw_print" else threads.address(name)
-
-
-def print_address() -> int:
-    """Where `tw_print` is; met only by kernels that print."""
-    from tilewright.targets.cpu.prints import print_address
-
-    return print_address()
+    return prints.print_address() if name == "tw_print" else threads.address(name)
 
 
 class ArgumentBlock:

@@ -11,13 +11,12 @@ from tilewright.errors import UnsupportedError
 from tilewright.ir import types as t
 from tilewright.ir.inst import Block, Inst, Kernel, Value
 from tilewright.ir.types import Type
+from tilewright.later import later
 from tilewright.targets.counting import SITE_WORDS, work_of
-from tilewright.targets.cpu import alone, control, prints, products, sources, turned, wholes
-from tilewright.targets.cpu.atomics import atomic
+from tilewright.targets.cpu import alone, control, stop, turned
 from tilewright.targets.cpu.bounds import share
 from tilewright.targets.cpu.buffers import Buffer
 from tilewright.targets.cpu.clip import fill_tail
-from tilewright.targets.cpu.counters import Counters
 from tilewright.targets.cpu.evaluate import Evaluator, OpLanes
 from tilewright.targets.cpu.extents import Extents
 from tilewright.targets.cpu.forms import Uniform
@@ -34,6 +33,14 @@ from tilewright.targets.cpu.sharing import ANYWHERE
 from tilewright.targets.cpu.stores import store
 from tilewright.targets.cpu.work import estimate
 from tilewright.targets.cpu.writer import Writer
+
+# What many kernels do not need.
+atomics = later("tilewright.targets.cpu.atomics")
+counting = later("tilewright.targets.cpu.counters")
+prints = later("tilewright.targets.cpu.prints")
+products = later("tilewright.targets.cpu.products")
+sources = later("tilewright.targets.cpu.sources")
+wholes = later("tilewright.targets.cpu.wholes")
 
 ENTRY = "tw_entry"
 STACK_BYTES = 512 << 10  # larger scratch comes from malloc: pool threads have 8 MiB of stack
@@ -230,7 +237,7 @@ class Lowering:
         elif name == "store":
             store(self.memory, inst, ())
         elif name in ("atomic_rmw", "atomic_cas"):
-            old = atomic(self.memory, inst, ())
+            old = atomics.atomic(self.memory, inst, ())
             self.e.bind(inst.result, (), Uniform(old, self.e.w.at))
         elif name == "device_assert":
             self.memory.check_assert(inst, ())
@@ -252,14 +259,14 @@ def lower(
     w = Writer()
     features = frozenset(f[1:] for f in machine.features.split(",") if f.startswith("+"))
     target = {"x86_64": "x86"}.get(machine.arch, machine.arch)
-    e = Evaluator(w, OpLanes(w.write, w.fresh, w.declare, target, features))
+    e = Evaluator(w, OpLanes(w, target, features))
     # Counting code, which need not be fast, always allows it: its sites are those of the report.
     shared = counters or kernel.meta.get("options", {}).get("shared", False)
     plan = Plan(kernel, keep_loads=counters, shared=shared)
     memory = Memory(e, kernel, plan.sharing.roots, bounds)
     memory.may_be_alone = all(inst.op.name != "while" for inst in kernel.walk())
     if counters:
-        memory.counters = Counters(e, memory)
+        memory.counters = counting.Counters(e, memory)
     e.load, e.stop_unless = partial(load, memory), memory.stop_unless
     nests = NestWriter(e, memory, machine.vector_bytes)
     lowering = Lowering(kernel, machine, e, memory, nests, plan, Extents(plan))
@@ -279,6 +286,8 @@ def lower(
         )
     if memory.is_asking:
         lowering.imports.update(alone.IMPORTS)
+    if memory.may_fault:
+        lowering.imports.update(stop.IMPORTS)
     work = estimate(kernel.body, plan.strides)
     return Lowered(
         module_text(lowering), ENTRY, memory.sites, len(kernel.params), tuple(lowering.imports),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from tilewright.codegen.literals import Lane
 from tilewright.errors import Loc
@@ -16,11 +17,13 @@ from tilewright.targets.cpu.bounds import (
     check_row,
     leave_if,
 )
-from tilewright.targets.cpu.counters import Counters
 from tilewright.targets.cpu.evaluate import Evaluator
 from tilewright.targets.cpu.forms import Form, Index, Prefix, Steps, Uniform, Vector
 from tilewright.targets.cpu.lane_memory import is_spaced
 from tilewright.targets.places import place_fields
+
+if TYPE_CHECKING:
+    from tilewright.targets.cpu.counters import Counters
 
 ARGUMENTS = 6  # slots of the argument block before those of the parameters
 
@@ -77,6 +80,7 @@ class Memory:
     fault_label: str = "leave"
     may_be_alone: bool = False  # whether atomics may ask if another thread can meet them
     is_asking: bool = False
+    may_fault: bool = False
     moves: str | None = None  # in a loop that may wait: where changes of memory are counted
 
     # --- sites

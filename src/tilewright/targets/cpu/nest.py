@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst
-from tilewright.targets.cpu.atomics import atomic
+from tilewright.later import later
 from tilewright.targets.cpu.buffers import Buffer, write_buffer
 from tilewright.targets.cpu.clip import Clipper, fill_tail, note_tail
 from tilewright.targets.cpu.columns import Held, reduced_axis
@@ -20,6 +20,8 @@ from tilewright.targets.cpu.reductions import RowReductions
 from tilewright.targets.cpu.schedule import Anchor, Nest
 from tilewright.targets.cpu.stores import store
 from tilewright.targets.cpu.widths import lanes_of_chunk
+
+atomics = later("tilewright.targets.cpu.atomics")
 
 SHORT_ROW = 4  # chunks that are written one after the other, not as a loop
 
@@ -283,7 +285,7 @@ class NestWriter:
         self.e.bind(anchor.target, at, Vector(self.e.lanes_of(form), self.w.at))
 
     def write_atomic(self, inst: Inst, at: tuple[Index, ...]) -> None:
-        lane = atomic(self.memory, inst, at)
+        lane = atomics.atomic(self.memory, inst, at)
         value = inst.result
         if value in self.e.buffers:
             write_buffer(self.e, self.e.buffers[value], at, Vector(lane, self.w.at))

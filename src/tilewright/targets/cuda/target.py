@@ -11,6 +11,7 @@ from typing import Any
 from tilewright.codegen import llvm
 from tilewright.errors import LaunchError
 from tilewright.ir.inst import Kernel
+from tilewright.later import later
 from tilewright.passes import pipeline
 from tilewright.targets.base import Code, Keep, ShortcutSpec
 from tilewright.targets.cuda import arch as arches
@@ -20,6 +21,9 @@ from tilewright.targets.cuda.fit import fitted
 from tilewright.targets.cuda.launch import WARP, CudaBinary
 from tilewright.targets.fastcall.shortcut import Shortcut, compile_launcher
 from tilewright.targets.storage import Storage
+
+# Most of what a launch from the disk cache would import.
+lowering = later("tilewright.targets.cuda.lower")
 
 NUM_WARPS, NUM_STAGES = 4, 3
 MOST_WARPS = 32
@@ -60,13 +64,10 @@ class CudaTarget:
 
     def lower(self, kernel: Kernel, *, bounds: bool, counters: bool) -> Code:
         """The kernel as LLVM IR; `kernel.meta["options"]` holds the options of the launch."""
-        # Met only when something is compiled: most of what a launch from the disk cache imports.
-        from tilewright.targets.cuda.lower import lower
-
         options = kernel.meta.get("options", {})
         arch = self.machine()
         stages = options.get("num_stages")
-        lowered = lower(
+        lowered = lowering.lower(
             kernel, arch, num_warps=warps_of(options), bounds=bounds,
             stages=NUM_STAGES if stages is None else stages,
             max_registers=0 if counters else options.get("maxnreg") or 0, counters=counters,
