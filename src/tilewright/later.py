@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
+
+from tilewright.locks import fork_outside
+
+# A child that is forked during an import could never finish it.
+_loading = threading.RLock()
+fork_outside(_loading)
+
+
+def load(name: str) -> Any:
+    """The module of that name."""
+    if name in sys.modules:
+        return import_module(name)  # which waits until another thread has it whole
+    with _loading:
+        return import_module(name)
 
 
 class Later:
@@ -16,7 +32,7 @@ class Later:
         self._name = name
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(import_module(self._name), name)
+        return getattr(load(self._name), name)
 
     def __repr__(self) -> str:
         return f"<{self._name}, when it is used>"
@@ -34,7 +50,7 @@ def attributes(module: str, places: Mapping[str, str]) -> Callable[[str], Any]:
         if name not in places:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         place, _, inside = places[name].partition(":")
-        loaded = import_module(place)
+        loaded = load(place)
         return getattr(loaded, inside) if inside else loaded
 
     return get

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -13,6 +12,7 @@ from typing import Any, Protocol
 
 from tilewright.errors import CompileError, LaunchError
 from tilewright.lang.jit import JITCallable
+from tilewright.locks import Lock
 from tilewright.runtime import launcher
 from tilewright.runtime import settings as settings_in_force
 from tilewright.runtime.call import Call
@@ -160,7 +160,7 @@ class JITFunction(JITCallable, KernelInterface):
         self.met: set[tuple] = set()  # keys of the table for which there was one launch
         self.entries: dict[tuple, Entry] = {}
         self.watched: list[tuple[dict, str, Any]] = []
-        self.lock = threading.RLock()
+        self.lock = Lock()
         self._parameters: Signature | None = None
         self._launch: Callable | None = None
         self.shortcuts: dict[str, Shortcut | None] = {}  # by target

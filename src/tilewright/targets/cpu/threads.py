@@ -18,6 +18,7 @@ from typing import NoReturn
 from tilewright import config
 from tilewright.codegen import llvm
 from tilewright.later import later
+from tilewright.locks import Lock
 from tilewright.targets.cpu.alone import PYTHON_ALONE_IR
 from tilewright.targets.cpu.pool import EXPORTS, FUTEX_CALL, KERNEL_EXPORTS, pool_ir
 from tilewright.targets.cpu.stop import POLL_IR
@@ -112,7 +113,7 @@ class PythonPool:
         return stop.value
 
 
-_starting = threading.Lock()
+_starting = Lock()
 # Never freed: the workers run the pool's code until the process ends.
 _pool: NativePool | PythonPool | None = None
 
