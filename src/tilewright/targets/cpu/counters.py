@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tilewright.targets.cpu.memory import Access, Memory
 
 COUNTERS_SLOT = 4  # of the argument block
+FLOPS_WORD = "@FLOPS@"  # stands for the number of the word after those of all sites
 MEMSET = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
 
 
