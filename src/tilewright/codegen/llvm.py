@@ -244,9 +244,15 @@ class Library:
 
     @classmethod
     def load(
-        cls, object_bytes: bytes, exports: Iterable[str], imports: Mapping[str, int] | None = None
+        cls,
+        object_bytes: bytes,
+        exports: Iterable[str],
+        imports: Mapping[str, int] | None = None,
+        beside: Iterable[bytes] = (),
     ) -> Library:
         """Link object code against this process (libc, Python) and `imports` (name -> address).
+
+        `beside` is more object code, which the first may call.
 
         Raises:
             InternalError: when the object is damaged or needs a symbol that nobody has.
@@ -254,6 +260,8 @@ class Library:
         names = list(exports)
         with _lock:
             builder = _binding().JITLibraryBuilder().add_object_img(object_bytes)
+            for other in beside:
+                builder.add_object_img(other)
             builder.add_current_process()
             for name, address in (imports or {}).items():
                 builder.import_symbol(name, address)

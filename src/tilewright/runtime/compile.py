@@ -181,7 +181,7 @@ def compile_now(
         code = target.lower(kernel, bounds=request.bounds, counters=request.counters)
     show(request, "llvm", code.text)
     with timed(times, "assemble"):
-        object_bytes = target.assemble(code.text)
+        object_bytes = target.assemble(code)
     if "asm" in request.dump:
         show(request, "asm", target.assembly(code.text))
     metadata = {

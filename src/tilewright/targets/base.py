@@ -18,6 +18,7 @@ class Code:
 
     text: str
     metadata: dict[str, Any]  # JSON: all that `Target.load` and reports need
+    parts: tuple[str, ...] = ()  # of the text: what is compiled apart; the rest recurs in kernels
 
 
 class Binary(Protocol):
@@ -104,7 +105,7 @@ class Target(Protocol):
     def lower(self, kernel: Kernel, *, bounds: bool, counters: bool) -> Code:
         """The kernel as LLVM IR."""
 
-    def assemble(self, text: str) -> bytes:
+    def assemble(self, code: Code) -> bytes:
         """Machine code of a lowered kernel."""
 
     def assembly(self, text: str) -> str:

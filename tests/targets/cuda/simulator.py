@@ -21,6 +21,7 @@ from native import slots_of
 from tilewright.codegen import llvm
 from tilewright.errors import LaunchError
 from tilewright.ir.inst import Kernel
+from tilewright.targets.base import Code
 from tilewright.targets.cuda import launch as cuda_launch
 from tilewright.targets.cuda.arch import find
 from tilewright.targets.cuda.launch import CONFIG_BYTES, CudaBinary
@@ -504,8 +505,8 @@ class SimulatedTarget(CudaTarget):
         kernel.meta["options"] = {"num_warps": self.num_warps} | kernel.meta.get("options", {})
         return super().lower(kernel, bounds=bounds, counters=counters)
 
-    def assemble(self, text: str) -> bytes:
-        return text.encode()
+    def assemble(self, code: Code) -> bytes:
+        return code.text.encode()
 
     def load(self, object_bytes: bytes, metadata: dict[str, Any]) -> SimulatedBinary:
         return SimulatedBinary(object_bytes, metadata)
@@ -530,7 +531,7 @@ class Simulated:
         target = SimulatedTarget(arch, num_warps)
         code = target.lower(kernel, bounds=True, counters=False)
         self.kernel = kernel
-        self.binary = target.load(target.assemble(code.text), code.metadata)
+        self.binary = target.load(target.assemble(code), code.metadata)
 
     def run(self, grid: Sequence[int], values: Sequence[Any]) -> None:
         """Launch; the arrays are changed in place."""

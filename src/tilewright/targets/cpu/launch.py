@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
+import itertools
 import json
 import struct
 from collections.abc import Callable, Sequence
@@ -54,6 +56,7 @@ class CpuTarget:
 
     def __init__(self) -> None:
         self.keep: Keep = lambda name, make: make()
+        self.routines: dict[tuple[str, str], bytes] = {}  # object code by text and machine
 
     def machine(self) -> llvm.Machine:
         """The computer that code is made for, by the setting `features` a lesser one."""
@@ -78,17 +81,31 @@ class CpuTarget:
             "few": lowered.few,
             "alone_until": lowered.alone_until,
         }
-        return Code(lowered.text, json.loads(json.dumps(metadata)))
+        return Code(lowered.text, json.loads(json.dumps(metadata)), lowered.parts)
 
-    def assemble(self, text: str) -> bytes:
-        return llvm.compile_object(text, self.machine()).bytes
+    def assemble(self, code: Code) -> bytes:
+        own, *shared = code.parts
+        machine = self.machine()
+        return join([llvm.compile_object(own, machine).bytes, *map(self.routine, shared)])
+
+    def routine(self, text: str) -> bytes:
+        """Object code that kernels share."""
+        identity = self.identity()
+        if (text, identity) not in self.routines:
+            name = hashlib.sha256(f"{identity}\n{text}".encode()).hexdigest()
+            made = self.keep(
+                f"routine {name}", lambda: llvm.compile_object(text, self.machine()).bytes
+            )
+            self.routines[text, identity] = made
+        return self.routines[text, identity]
 
     def assembly(self, text: str) -> str:
         return llvm.emit_assembly(text, self.machine())
 
     def load(self, object_bytes: bytes, metadata: dict[str, Any]) -> CpuBinary:
         imports = {name: import_address(name) for name in metadata["imports"]}
-        library = llvm.Library.load(object_bytes, [metadata["entry"]], imports)
+        own, *shared = split(object_bytes)
+        library = llvm.Library.load(own, [metadata["entry"]], imports, beside=shared)
         return CpuBinary(library, metadata)
 
     def prepare(self, keep: Keep) -> None:
@@ -129,6 +146,20 @@ class CpuTarget:
 def import_address(name: str) -> int:
     """Where a function is that native code calls."""
     return prints.print_address() if name == "tw_print" else threads.address(name)
+
+
+def join(objects: Sequence[bytes]) -> bytes:
+    """Several object files as one."""
+    sizes = struct.pack(f"<{len(objects) + 1}Q", len(objects), *map(len, objects))
+    return b"".join([sizes, *objects])
+
+
+def split(data: bytes) -> list[bytes]:
+    """What `join` put together."""
+    (count,) = struct.unpack_from("<Q", data)
+    sizes = struct.unpack_from(f"<{count}Q", data, 8)
+    ends = itertools.accumulate(sizes, initial=8 * (count + 1))
+    return [data[begin:end] for begin, end in itertools.pairwise(ends)]
 
 
 class ArgumentBlock:

@@ -12,7 +12,7 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Block, Inst, Kernel, Value
 from tilewright.ir.types import Type
 from tilewright.later import later
-from tilewright.targets.counting import SITE_WORDS, work_of
+from tilewright.targets.counting import work_of
 from tilewright.targets.cpu import alone, control, stop, turned
 from tilewright.targets.cpu.bounds import share
 from tilewright.targets.cpu.buffers import Buffer
@@ -24,9 +24,11 @@ from tilewright.targets.cpu.lane_memory import load_memory
 from tilewright.targets.cpu.loads import load
 from tilewright.targets.cpu.loops import Loop
 from tilewright.targets.cpu.memory import ARGUMENTS, Memory
+from tilewright.targets.cpu.module import ENTRY, FLOPS_WORD, module_texts
 from tilewright.targets.cpu.nest import NestWriter
 from tilewright.targets.cpu.order import second_axis_first
 from tilewright.targets.cpu.plan import Plan
+from tilewright.targets.cpu.routine import Function
 from tilewright.targets.cpu.schedule import Anchor, Nest, Scheduler, segments
 from tilewright.targets.cpu.scratch import Lives, Scratch
 from tilewright.targets.cpu.sharing import ANYWHERE
@@ -37,16 +39,13 @@ from tilewright.targets.cpu.writer import Writer
 # What many kernels do not need.
 atomics = later("tilewright.targets.cpu.atomics")
 counting = later("tilewright.targets.cpu.counters")
+direct = later("tilewright.targets.cpu.direct")
 prints = later("tilewright.targets.cpu.prints")
 products = later("tilewright.targets.cpu.products")
-sources = later("tilewright.targets.cpu.sources")
 wholes = later("tilewright.targets.cpu.wholes")
 
-ENTRY = "tw_entry"
-STACK_BYTES = 512 << 10  # larger scratch comes from malloc: pool threads have 8 MiB of stack
 MOST_SCRATCH = 1 << 30  # bytes of a program, and each thread has its own
 GRID_SLOT = 1
-FLOPS_WORD = "@FLOPS@"  # stands for the number of the word after those of all sites
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +53,7 @@ class Lowered:
     """LLVM IR of a kernel and what launching and reporting must know of it."""
 
     text: str
+    parts: tuple[str, ...]  # modules to be compiled one by one: its own, then what it calls
     entry: str
     sites: list[dict]
     param_count: int
@@ -77,6 +77,8 @@ class Lowering:
     scratch: Scratch = field(default_factory=Scratch)
     places: dict[str, int] = field(default_factory=dict)  # by buffer: its offset
     imports: dict[str, str] = field(default_factory=dict)  # functions and how they are declared
+    loops: dict[Inst, int] = field(default_factory=dict)  # the scopes that loops are in
+    routines: dict[str, Function] = field(default_factory=dict)  # by name: what is called
     packed: dict[Inst, products.Packed] = field(default_factory=dict)
     copies: dict[str, str] = field(default_factory=dict)  # by buffer: memory of a turned copy
     standing: str = ""  # of `spins`: what a waiting program keeps for itself
@@ -112,7 +114,21 @@ class Lowering:
         sums = inst.op.name == "reduce" and inst.attrs.get("combine", "") in ("add", "mul")
         return t.float32 if sums or inst.op.name == "dot" else None
 
+    def call(self, routine: Function, arguments: str) -> None:
+        """Call a function that has object code of its own."""
+        self.routines[routine.name] = routine
+        self.e.w.write(f"call void @{routine.name}({arguments})")
+
     # --- blocks
+
+    def before_loop(self, block: Block) -> int:
+        """The scope that the innermost loop around a block is in; that of a program without."""
+        parents, owners = self.extents.parents, self.extents.owners
+        while block in parents:
+            if owners[block] in self.loops:
+                return self.loops[owners[block]]
+            block = parents[block]
+        return 1
 
     def block(self, block: Block, assigns: list[tuple[Value, Value]] = ()) -> None:
         """Everything in a block; then each value is assigned to its target's buffer."""
@@ -227,7 +243,7 @@ class Lowering:
         inst = anchor.inst
         name = inst.op.name
         if anchor.kind == "pack":
-            sources.write_pack(self, anchor, products.packing(self, anchor, anchor.nest.axis))
+            direct.write_pack(self, anchor, products.packing(self, anchor, anchor.nest.axis))
         elif anchor.kind == "whole":
             wholes.RULES[name](self, inst)
         elif anchor.kind == "dot":
@@ -269,6 +285,8 @@ def lower(
         memory.counters = counting.Counters(e, memory)
     e.load, e.stop_unless = partial(load, memory), memory.stop_unless
     nests = NestWriter(e, memory, machine.vector_bytes)
+    if any(inst.op.name == "dot" for inst in kernel.walk()):
+        nests.foreseen = plan.symbolic
     lowering = Lowering(kernel, machine, e, memory, nests, plan, Extents(plan))
     bind_params(lowering)
     loop = Loop(w, "%begin", "%end", "1")
@@ -289,8 +307,10 @@ def lower(
     if memory.may_fault:
         lowering.imports.update(stop.IMPORTS)
     work = estimate(kernel.body, plan.strides)
+    text, own = module_texts(lowering)
+    parts = (own, *(routine.module for routine in lowering.routines.values()))
     return Lowered(
-        module_text(lowering), ENTRY, memory.sites, len(kernel.params), tuple(lowering.imports),
+        text, parts, ENTRY, memory.sites, len(kernel.params), tuple(lowering.imports),
         lowering.waits, 1 if lowering.waits else work.few,
         work.alone_until if memory.is_asking else 1,
     )  # fmt: skip
@@ -370,37 +390,3 @@ def bind_programs(lowering: Lowering, swapped: bool) -> None:
         lane = ids[axis] if inst.op.name == "program_id" else size(axis)
         depth = w.at if inst.op.name == "program_id" else 0
         e.bound[inst.result] = Uniform(Lane(lane.text, t.int32), depth)
-
-
-def module_text(lowering: Lowering) -> str:
-    w = lowering.e.w
-    w.write("br label %leave")
-    size = max(64, lowering.scratch.size)
-    large = size > STACK_BYTES
-    if large:
-        w.declare("declare ptr @aligned_alloc(i64, i64)")
-        w.declare("declare void @free(ptr)")
-        scratch = f"  %scratch = call ptr @aligned_alloc(i64 64, i64 {size})"
-    else:
-        scratch = f"  %scratch = alloca [{size} x i8], align 64"
-    for name in lowering.imports:
-        w.declare(f"declare {lowering.imports[name]}")
-    flops_word = str(SITE_WORDS * len(lowering.memory.sites))
-    text = "\n".join(
-        [
-            *w.declared,
-            f"define void @{ENTRY}(i64 %begin, i64 %end, ptr %args) nounwind {{",
-            "entry:",
-            scratch,
-            *([alone.HEAD] if lowering.memory.is_asking else []),
-            *w.allocas,
-            *w.scopes[0].lines,
-            "leave:",
-            *([alone.TAIL] if lowering.memory.is_asking else []),
-            *(["  call void @free(ptr %scratch)"] if large else []),
-            "  ret void",
-            "}",
-            "",
-        ]
-    )
-    return text.replace(FLOPS_WORD, flops_word)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
-from tilewright.ir.inst import Inst
+from tilewright.ir.inst import Inst, Value
 from tilewright.later import later
 from tilewright.targets.cpu.buffers import Buffer, write_buffer
 from tilewright.targets.cpu.clip import Clipper, fill_tail, note_tail
@@ -17,6 +17,7 @@ from tilewright.targets.cpu.loops import Loop
 from tilewright.targets.cpu.memory import Memory
 from tilewright.targets.cpu.pieces import begin_piece, count_digits, find_sites
 from tilewright.targets.cpu.reductions import RowReductions
+from tilewright.targets.cpu.rows_ahead import prefetch_rows
 from tilewright.targets.cpu.schedule import Anchor, Nest
 from tilewright.targets.cpu.stores import store
 from tilewright.targets.cpu.widths import lanes_of_chunk
@@ -36,6 +37,7 @@ class NestWriter:
         self.memory = memory
         self.vector_bytes = vector_bytes
         self.sideways: dict[str, Buffer] = {}  # matrices that a nest keeps column by column
+        self.foreseen: dict[Value, bool] = {}  # pointers known ahead, where it pays to prefetch
 
     def write(self, nest: Nest, read_buffers: Iterable[Buffer] = ()) -> None:
         """Write a nest; of these buffers it reads the elements at its own positions only."""
@@ -92,6 +94,7 @@ class NestWriter:
     def write_whole(self, index: list[Index], width: int, length: int) -> None:
         """The row in one piece."""
         row = self.look_at_all(index)
+        prefetch_rows(self, row)
         clipper = Clipper(self, self.depth)
         self.clip = clipper.find(row, width, length) if self.is_row else None
         if self.clip is None and self.is_row:

@@ -27,9 +27,7 @@ def turn(x: Lowering, source: Buffer, target: str) -> None:
     unit = UNITS[source.type.dtype.bytes]
     panel = gemm.Panel(rows)
     routine = gemm_pack.pack_transposed_function(columns, rows, unit, unit, panel, x.machine)
-    for text in (*routine.needs, routine.definition):
-        x.e.w.declare(text)
-    x.e.w.write(f"call void @{routine.name}(ptr {target}, ptr {source.name}, i64 {columns})")
+    x.call(routine, f"ptr {target}, ptr {source.name}, i64 {columns}")
 
 
 def turned_type(buffer: Buffer) -> t.Type:

@@ -88,8 +88,9 @@ class CudaTarget:
         text = f"; arch {arch.name}\n{lowered.text}"
         return Code(text, json.loads(json.dumps(metadata)))
 
-    def assemble(self, text: str) -> bytes:
+    def assemble(self, code: Code) -> bytes:
         """Machine code by the driver's assembler; PTX where there is no driver."""
+        text = code.text
         if self.named or not driver.is_available():
             return self.assembly(text).encode()
         found = driver.driver()
