@@ -15,7 +15,7 @@ from tilewright.ir.inst import Inst, Value
 from tilewright.targets.cpu import progressions, shapes
 from tilewright.targets.cpu.buffers import Buffer, read_buffer
 from tilewright.targets.cpu.forms import Form, Index, Prefix, Steps, Uniform, Vector
-from tilewright.targets.cpu.pieces import QUOTIENTS, Cuts
+from tilewright.targets.cpu.pieces import Cuts
 from tilewright.targets.cpu.writer import Writer
 
 if TYPE_CHECKING:
@@ -289,8 +289,8 @@ class Evaluator:
             return self.load(inst, index)
         if inst.op.is_elementwise:
             whole = any(i.whole for i in index)
-            if whole and self.row.cuts is not None and inst.op.name in QUOTIENTS:
-                form = self.row.cuts.divide(self, inst, index)
+            if whole and self.row.cuts is not None:
+                form = self.row.cuts.derive(self, inst, index)
                 if form is not None:
                     return form
             return self.elementwise(inst, [self.eval(x, index) for x in inst.operands], whole)
