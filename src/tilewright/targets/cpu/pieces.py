@@ -16,6 +16,7 @@ from tilewright.codegen.lanes import Lanes
 from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Value
+from tilewright.targets.cpu.cone import evaluated
 from tilewright.targets.cpu.forms import Form, Index, Steps, Uniform
 from tilewright.targets.cpu.loops import Carried, Loop
 
@@ -181,9 +182,9 @@ def find_sites(
     """What is divided along the row, in order; `look` evaluates the row, to no other effect."""
     if not all(in_pieces(e, a, axis) for a in anchors):
         return []
-    if any_inst(e, anchors, is_quotient):
+    if any(map(is_quotient, evaluated(e, anchors))):
         return look_for(e, Cuts(), look).sites
-    if e.row.length >= LONG * e.row.width and any_inst(e, anchors, may_begin):
+    if e.row.length >= LONG * e.row.width and any(map(may_begin, evaluated(e, anchors))):
         cuts = look_for(e, Cuts(at_masks=True), look)
         return cuts.sites if cuts.begins else []
     return []
@@ -213,7 +214,7 @@ def in_pieces(e: Evaluator, anchor: Anchor, axis: int) -> bool:
 
 def divides(e: Evaluator, anchors: list[Anchor]) -> bool:
     """Whether something that the anchors evaluate is a quotient of integers."""
-    return any_inst(e, anchors, is_quotient)
+    return any(map(is_quotient, evaluated(e, anchors)))
 
 
 def is_quotient(inst: Inst) -> bool:
@@ -227,25 +228,6 @@ def may_begin(inst: Inst) -> bool:
     right = inst.operands[1].inst
     is_same = right is not None and right.op.name in ("splat", "constant")
     return not COMPARISONS[inst.op.name] or not is_same
-
-
-def any_inst(e: Evaluator, anchors: list[Anchor], test: Callable[[Inst], bool]) -> bool:
-    """Whether one of the instructions that the anchors evaluate passes a test."""
-    seen: set[Value] = set()
-    for anchor in anchors:
-        own = anchor.value if anchor.kind == "keep" else None
-        stack = [anchor.value] if anchor.value is not None else list(anchor.inst.operands)
-        while stack:
-            x = stack.pop()
-            if x in seen or not x.type.shape or x.inst is None:
-                continue
-            seen.add(x)
-            if x in e.buffers and x is not own:
-                continue
-            if test(x.inst):
-                return True
-            stack.extend(x.inst.operands)
-    return False
 
 
 def count_digits(e: Evaluator, sites: list[Site], loop: Loop) -> dict[Value, Digit]:
