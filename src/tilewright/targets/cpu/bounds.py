@@ -46,18 +46,24 @@ def check_row(m: Memory, inst: Inst, a: Access) -> None:
         return
     e, b = m.e, m.e.b
     count = m.active(a.mask)
+    low, high, start, step = row_ends(m, a, count)
+    some = b.gt(count, e.const(0)) if count.known is None else None
+    bad = outside(m, param, low, high, a.size, some)
+    leave_if(m, inst, bad, start, step, count)
+
+
+def row_ends(m: Memory, a: Access, count: Lane) -> tuple[Lane, Lane, Lane, Lane]:
+    """The least and the highest address of `count` elements; the first one, and the step."""
+    e, b = m.e, m.e.b
     start = b.bitcast(a.pointer.base, t.int64)
     stride = a.pointer.stride
     step = stride if isinstance(stride, Lane) else e.const(max(-FAR, min(stride, FAR)))
     if isinstance(stride, Lane):
         step = b.minimum(b.maximum(stride, e.const(-FAR)), e.const(FAR))
     end = b.add(start, b.mul(b.sub(count, e.const(1)), step))
-    low, high = start, end
     if isinstance(stride, Lane) or stride < 0:
-        low, high = b.minimum(start, end), b.maximum(start, end)
-    some = b.gt(count, e.const(0)) if count.known is None else None
-    bad = outside(m, param, low, high, a.size, some)
-    leave_if(m, inst, bad, start, step, count)
+        return b.minimum(start, end), b.maximum(start, end), start, step
+    return start, end, start, step
 
 
 def check_one(m: Memory, inst: Inst, address: Lane, size: int, mask: Lane) -> None:
@@ -90,6 +96,61 @@ def check_lanes(m: Memory, inst: Inst, address: Lane, mask: Lane, size: int) -> 
         first, room = (b.bitcast(x, t.uint64) for x in (first, b.sub(last, first)))
     bad = b.bit_and(b.gt(b.sub(b.bitcast(place, t.uint64), first), room), mask)
     leave_if(m, inst, any_lane(b, bad), place, m.e.const(0), m.e.const(1), bad)
+
+
+def row_inside(m: Memory, inst: Inst, a: Access) -> Lane | None:
+    """Whether every element of a row lies inside its argument, masked off or not."""
+    param = m.param(inst)
+    if not m.bounds or param is None:
+        return None
+    b = m.e.b
+    low, high = row_ends(m, a, m.e.row_count())[:2]
+    return b.bit_not(outside(m, param, low, high, a.size, None))
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Addresses as one that is the same for all lanes, and a signed number of elements for each."""
+
+    base: Lane
+    depth: int  # of the base
+    index: Lane
+
+
+def check_indices(m: Memory, inst: Inst, places: Places, mask: Lane, size: int) -> None:
+    """As `check_lanes`, of the numbers themselves: half as wide as addresses, or no wider."""
+    param = m.param(inst)
+    if not m.bounds or param is None:
+        return
+    b, w, index = m.e.b, m.e.w, places.index
+    low, high = index_span(m, param, places, size)
+    bad = b.bit_and(b.bit_or(b.lt(index, low), b.gt(index, high)), mask)
+    fault, go = w.new_label("fault"), w.new_label("go")
+    w.write(f"br i1 {any_lane(b, bad).text}, label %{fault}, label %{go}")
+    w.label(fault)
+    address = b.bitcast(b.offset(places.base, index), t.int64)
+    raise_fault(m, inst, first_lane(b, bad, address), m.e.const(0), m.e.const(1))
+    w.label(go)
+
+
+def index_span(m: Memory, param: int, places: Places, size: int) -> tuple[Lane, Lane]:
+    """The first and the last index that lies inside an argument; the first is larger for none."""
+    dtype = places.index.dtype
+    key = (param, places.base.text, dtype, size)
+    if key not in m.index_spans:
+        b, const = m.e.b, m.e.const
+        first, last = span(m, m.extent(param), size)
+        with m.e.w.outside(places.depth):
+            base = b.bitcast(places.base, t.int64)
+            shift = const(size.bit_length() - 1)
+            low = b.shr(b.add(b.sub(first, base), const(size - 1)), shift)
+            high = b.shr(b.sub(last, base), shift)
+            top = (1 << dtype.bits - 1) - 1
+            low, high = b.maximum(low, const(-top - 1)), b.minimum(high, const(top))
+            none = b.bit_or(b.gt(low, high), b.eq(last, const((1 << 63) - 1)))
+            ends = b.select(none, const(1), low), b.select(none, const(0), high)
+            m.index_spans[key] = tuple(b.cast(x, dtype) for x in ends)
+    return m.index_spans[key]
 
 
 def share(m: Memory, bad: Lane) -> None:

@@ -22,17 +22,17 @@ from tilewright.targets.cpu.extents import Extents
 from tilewright.targets.cpu.forms import Uniform
 from tilewright.targets.cpu.lane_memory import load_memory
 from tilewright.targets.cpu.loads import load
-from tilewright.targets.cpu.loops import Loop
 from tilewright.targets.cpu.memory import ARGUMENTS, Memory
 from tilewright.targets.cpu.module import ENTRY, FLOPS_WORD, module_texts
 from tilewright.targets.cpu.nest import NestWriter
-from tilewright.targets.cpu.order import second_axis_first
 from tilewright.targets.cpu.plan import Plan
+from tilewright.targets.cpu.programs import write_programs
 from tilewright.targets.cpu.routine import Function
 from tilewright.targets.cpu.schedule import Anchor, Nest, Scheduler, segments
 from tilewright.targets.cpu.scratch import Lives, Scratch
 from tilewright.targets.cpu.sharing import ANYWHERE
 from tilewright.targets.cpu.stores import store
+from tilewright.targets.cpu.streams import Streams
 from tilewright.targets.cpu.work import estimate
 from tilewright.targets.cpu.writer import Writer
 
@@ -45,7 +45,6 @@ products = later("tilewright.targets.cpu.products")
 wholes = later("tilewright.targets.cpu.wholes")
 
 MOST_SCRATCH = 1 << 30  # bytes of a program, and each thread has its own
-GRID_SLOT = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +278,7 @@ def lower(
     # Counting code, which need not be fast, always allows it: its sites are those of the report.
     shared = counters or kernel.meta.get("options", {}).get("shared", False)
     plan = Plan(kernel, keep_loads=counters, shared=shared)
-    memory = Memory(e, kernel, plan.sharing.roots, bounds)
+    memory = Memory(e, kernel, plan.sharing.roots, bounds, Streams(kernel))
     memory.may_be_alone = all(inst.op.name != "while" for inst in kernel.walk())
     if counters:
         memory.counters = counting.Counters(e, memory)
@@ -289,13 +288,7 @@ def lower(
         nests.foreseen = plan.symbolic
     lowering = Lowering(kernel, machine, e, memory, nests, plan, Extents(plan))
     bind_params(lowering)
-    loop = Loop(w, "%begin", "%end", "1")
-    swapped = second_axis_first(kernel)
-    loop.open(counter="%number" if swapped else "%pid")
-    bind_programs(lowering, swapped)
-    lowering.block(kernel.body)
-    check_shared(lowering)
-    loop.close()
+    write_programs(lowering, finish=lambda: check_shared(lowering))
     if lowering.scratch.size > MOST_SCRATCH:
         raise UnsupportedError(
             f"{kernel.name}: a program keeps {lowering.scratch.size >> 20} MB of tiles at once, at "
@@ -346,47 +339,3 @@ def check_shared(lowering: Lowering) -> None:
             bad = meet if bad is None else e.b.bit_or(bad, meet)
         if bad is not None:
             share(m, bad)
-
-
-def bind_programs(lowering: Lowering, swapped: bool) -> None:
-    """The program ids and the grid, as far as the kernel asks for them.
-
-    With `swapped`, axis 1 runs first; `%pid` numbers the programs as if axis 0 did.
-    """
-    e, w = lowering.e, lowering.e.w
-    used = [i for i in lowering.kernel.walk() if i.op.effect == "program"]
-    axes = {i.attrs["axis"] for i in used if i.op.name == "program_id"}
-    sizes: dict[int, Lane] = {}
-
-    def size(axis: int) -> Lane:
-        if axis not in sizes:
-            with w.outside(0):
-                place = w.fresh("slot")
-                w.write(f"{place} = getelementptr i64, ptr %args, i64 {GRID_SLOT + axis}")
-                sizes[axis] = e.b.value(f"load i32, ptr {place}", t.uint32, 1)
-        return sizes[axis]
-
-    ids: dict[int, Lane] = {}
-    if swapped:
-        number = e.b.value("trunc i64 %number to i32", t.uint32, 1)
-        rest = e.b.value(f"udiv i32 {number.text}, {size(1).text}", t.uint32, 1)
-        ids[1] = e.b.sub(number, e.b.mul(rest, size(1)))
-        ids[2] = e.b.value(f"udiv i32 {rest.text}, {size(0).text}", t.uint32, 1)
-        ids[0] = e.b.sub(rest, e.b.mul(ids[2], size(0)))
-        row = e.b.add(ids[1], e.b.mul(ids[2], size(1)))
-        pid = e.b.add(ids[0], e.b.mul(row, size(0)))
-        w.write(f"%pid = zext i32 {pid.text} to i64")
-    elif axes:
-        rest = e.b.value("trunc i64 %pid to i32", t.uint32, 1)
-        for axis in range(max(axes) + 1):
-            if axis == 2:
-                ids[axis] = rest
-                break
-            above = e.b.value(f"udiv i32 {rest.text}, {size(axis).text}", t.uint32, 1)
-            ids[axis] = e.b.sub(rest, e.b.mul(above, size(axis)))
-            rest = above
-    for inst in used:
-        axis = inst.attrs["axis"]
-        lane = ids[axis] if inst.op.name == "program_id" else size(axis)
-        depth = w.at if inst.op.name == "program_id" else 0
-        e.bound[inst.result] = Uniform(Lane(lane.text, t.int32), depth)

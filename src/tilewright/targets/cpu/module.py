@@ -48,6 +48,7 @@ def entry_text(lowering: Lowering) -> str:
             *w.scopes[0].lines,
             "leave:",
             *([alone.TAIL] if lowering.memory.is_asking else []),
+            *(["  call void @llvm.x86.sse.sfence()"] if lowering.memory.streams.are_used else []),
             *(["  call void @free(ptr %scratch)"] if large else []),
             "  ret void",
             "}",
