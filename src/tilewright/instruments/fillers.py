@@ -194,7 +194,7 @@ def adds(x: np.ndarray, empty: Lanes, axis: int) -> Lanes:
     part = np.where(empty, size, 0).sum(axis=axis)
     if x.dtype.kind in "iub":
         return part > 0
-    return ~(part <= FLOAT_SHARE * size.sum(axis=axis))
+    return np.isnan(part) | (part > FLOAT_SHARE * size.sum(axis=axis))
 
 
 def beats(beyond: Callable, worst: float) -> Callable:

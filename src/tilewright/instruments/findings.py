@@ -37,8 +37,9 @@ class Finding:
 
     @property
     def key(self) -> tuple:
-        """What findings share that are one fault."""
-        return (self.kind, self.kernel, self.argument, self.loc)
+        """What findings share that are one fault; where a number ends up does not matter."""
+        ends = self.kind in ("nan", "inf", "arithmetic")
+        return (self.kind, self.kernel, "" if ends else self.argument, self.loc)
 
 
 @dataclass

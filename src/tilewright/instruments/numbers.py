@@ -43,7 +43,9 @@ def keeps(origin: Origin, op: Op, out: Tile) -> Lanes | bool:
         return whole and op not in ENDS
     if origin.kind in ("nan", "inf"):
         test = np.isnan if origin.kind == "nan" else np.isinf
-        return test(wide(out)) if dtype.is_float else False
+        if dtype.is_float:
+            return test(wide(out))
+        return dtype.is_integer and dtype is not t.int1  # what a cast made of it
     return True
 
 
@@ -166,6 +168,9 @@ def cast_from_float(x: Tile, out: Tile, where: Where) -> Made:
     whole = np.trunc(numbers)
     # The upper limit of 64 bits is no float64; the next number above it is.
     lanes = ~((whole >= float(limits.min)) & (whole < float(limits.max) + 1))
+    for origin, others in x.marks.lanes.items() if x.marks is not None else ():
+        if origin.kind in ("nan", "inf"):  # which says more
+            lanes = lanes & ~others
     if lanes.any():
         number, dtype = numbers[lanes].flat[0], out.type.dtype
         yield Origin("arithmetic", where(), f"{number:g} as {dtype} is not defined"), lanes

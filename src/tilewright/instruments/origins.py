@@ -17,7 +17,7 @@ from tilewright.lang.tensor import tensor
 from tilewright.ops import atomic, debug, memory
 
 # What of each kind may be at fault: where a number is an address, is stored, or decides something.
-ADDRESSES = {"overflow", "masked", "arithmetic"}
+ADDRESSES = {"overflow", "masked", "arithmetic", "nan", "inf"}
 VALUES = {"nan", "inf", "masked", "arithmetic"}
 DECISIONS = {"masked", "arithmetic"}
 ADVICE = {"overflow": "make one factor int64, e.g. with .to(tl.int64)"}
@@ -28,6 +28,7 @@ class Origins(Eager):
     """The eager machine; reports where a number with such an origin ends."""
 
     report: Callable[[Finding], None]
+    most_rounds = most_polls = 1000  # few, because what does not change in two rounds never will
 
     def emit(self, op: Op, *operands: Tile, region: Any = None, **attrs: Any) -> Any:
         for x in operands:
