@@ -29,6 +29,7 @@ class Origin:
     loc: Loc | None
     text: str  # what happened there
     argument: str = ""  # whose elements they were
+    element: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,19 +8,23 @@ from typing import Any
 import numpy as np
 
 from tilewright.eager.machine import KINDS, Eager, Tile
-from tilewright.instruments import fillers, numbers
+from tilewright.instruments import fillers, meaning, numbers
 from tilewright.instruments.findings import Finding
 from tilewright.instruments.hints import broken
 from tilewright.instruments.marks import Marks, Origin, Source, through
+from tilewright.instruments.unwritten import Unwritten
 from tilewright.ir.op import Op
 from tilewright.lang.tensor import tensor
 from tilewright.ops import atomic, debug, memory
 
 # What of each kind may be at fault: where a number is an address, is stored, or decides something.
-ADDRESSES = {"overflow", "masked", "arithmetic", "nan", "inf"}
-VALUES = {"nan", "inf", "masked", "arithmetic"}
-DECISIONS = {"masked", "arithmetic"}
-ADVICE = {"overflow": "make one factor int64, e.g. with .to(tl.int64)"}
+ADDRESSES = {"overflow", "masked", "undefined", "arithmetic", "nan", "inf"}
+VALUES = {"nan", "inf", "masked", "undefined", "arithmetic"}
+DECISIONS = {"masked", "undefined", "arithmetic"}
+ADVICE = {
+    "overflow": "make one factor int64, e.g. with .to(tl.int64)",
+    "undefined": meaning.FILL,
+}
 MOST = 8  # origins that are followed of one tile
 
 
@@ -28,6 +32,7 @@ class Origins(Eager):
     """The eager machine; reports where a number with such an origin ends."""
 
     report: Callable[[Finding], None]
+    unwritten: Unwritten | None = None
     most_rounds = most_polls = 1000  # few, because what does not change in two rounds never will
 
     def emit(self, op: Op, *operands: Tile, region: Any = None, **attrs: Any) -> Any:
@@ -103,6 +108,14 @@ class Origins(Eager):
 
     def look_at_lanes(self, operands: Sequence[Tile], out: Tile) -> None:
         """What a load gives: memory, and what its mask leaves out."""
+        self.look_at_mask(operands, out)
+        new = self.unwritten
+        if new is not None and new.lanes is not None:
+            text = f"element {new.element} of {new.argument} is loaded, which {meaning.NOBODY}"
+            origin = Origin("undefined", self.loc(), text, new.argument, new.element)
+            add(out.marks, origin, new.lanes)
+
+    def look_at_mask(self, operands: Sequence[Tile], out: Tile) -> None:
         on = operands[1].data if len(operands) > 1 else np.True_
         if on.all():
             out.marks = Marks(share=fillers.REAL)
@@ -191,7 +204,7 @@ class Origins(Eager):
         self.report(
             Finding(
                 origin.kind, self.name, name, self.program, origin.loc,
-                f"{text}; {advice}" if advice else text,
+                f"{text}; {advice}" if advice else text, origin.element,
             )
         )  # fmt: skip
 
