@@ -103,10 +103,15 @@ RULES: dict[Op, Callable] = {
     r.sort: in_order,
     d.dot: of_product,
     s.gather: picked,
-    s.join: lambda xs, found, part, **_: s.join.eager(*(spread([x], [f]) for x, f in zip(xs, found))),
-    s.cat: lambda xs, found, part, **_: s.cat.eager(*(spread([x], [f]) for x, f in zip(xs, found))),
+    s.join: lambda xs, found, part, **_: s.join.eager(*each(xs, found)),
+    s.cat: lambda xs, found, part, **_: s.cat.eager(*each(xs, found)),
     s.split: lambda xs, found, part, **_: spread(xs, found)[..., part],
 }  # fmt: skip
+
+
+def each(operands: Sequence[Tile], found: Sequence[Any]) -> Iterator[np.ndarray]:
+    """The shares of operands one by one, in their shapes."""
+    return (spread([x], [f]) for x, f in zip(operands, found, strict=True))
 
 
 def spread(operands: Sequence[Tile], found: Sequence[Any]) -> np.ndarray:
@@ -140,7 +145,8 @@ def swayed(
     at = given if raw else f"{given} at {source.loc}"
     place = f" at {loc}" if raw else ""
     text = f"{at}, which changes the {what}{place}; {advice}"
-    yield Origin("masked", source.loc if raw else loc, text, source.argument), lanes
+    place = source.loc if raw else loc
+    yield Origin("masked", place, text, source.argument, advised=True), lanes
 
 
 def source_of(operands: Sequence[Tile]) -> Source | None:
@@ -216,7 +222,7 @@ NEUTRAL: dict[str, Callable] = {
     "bit_or": differs(lambda dtype: 0),
     "bit_xor": differs(lambda dtype: 0),
     "mul": differs(lambda dtype: 1),
-    "bit_and": differs(lambda dtype: True if dtype == bool else ~dtype.type(0)),
+    "bit_and": differs(lambda dtype: True if dtype.kind == "b" else ~dtype.type(0)),
     "max": beats(np.greater, -np.inf),
     "min": beats(np.less, np.inf),
 }

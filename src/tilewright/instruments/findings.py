@@ -69,7 +69,7 @@ class Findings:
         parts = []
         for finding in self.items:
             more = self.count(finding) - 1
-            parts.append(str(finding) + (f"\n  found {more} times more" if more else ""))
+            parts.append(str(finding) + (f"\n  found {more + 1} times" if more else ""))
         return "\n".join([*parts, f"{len(self)} found" if self.items else "nothing found"])
 
     def as_json(self) -> dict[str, Any]:

@@ -30,6 +30,8 @@ class Origin:
     text: str  # what happened there
     argument: str = ""  # whose elements they were
     element: int | None = None
+    advised: bool = False  # whether the text says already what to do
+    chosen: bool = False  # whether it only decided which of some numbers they are
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,9 +35,7 @@ def watching(findings: Findings) -> Iterator[None]:
             Fresh.findings = None
 
 
-def look(
-    findings: Findings, low: int, start: int, shape: tuple, steps: tuple, size: int
-) -> None:
+def look(findings: Findings, low: int, start: int, shape: tuple, steps: tuple, size: int) -> None:
     """Report elements that nobody wrote, of an array in the memory allocated at `low`.
 
     Args:

@@ -114,7 +114,9 @@ def cases(*families: Family) -> tuple[Callable, Callable]:
 
     pairs = [(f, x) for f in families for x in f.faults]
 
-    @pytest.mark.parametrize(("family", "fault"), pairs, ids=[f"{f.name}-{x.name}" for f, x in pairs])
+    @pytest.mark.parametrize(
+        ("family", "fault"), pairs, ids=[f"{f.name}-{x.name}" for f, x in pairs]
+    )
     def test_fault(family, fault, tmp_path):
         check_fault(family, fault, tmp_path)
 

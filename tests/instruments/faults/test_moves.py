@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - the texts of changes are lines of kernels
 """Planted faults in kernels that move elements: copies, transposes, gathers, stencils, rope, conv."""
 
 import numpy as np
@@ -10,7 +11,7 @@ def floats(*shape):
     return rng.standard_normal(shape).astype(np.float32)
 
 
-ADD = '''
+ADD = """
 @triton.jit
 def add(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
     pid = tl.program_id(0)
@@ -19,7 +20,7 @@ def add(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
     x = tl.load(x_ptr + at, mask=mask)
     y = tl.load(y_ptr + at, mask=mask)
     tl.store(out_ptr + at, x + y, mask=mask)
-'''
+"""
 
 
 def add(k, n=100, grid=4, size=100, out=None):
@@ -53,7 +54,7 @@ add_family = Family(
     ),
 )  # fmt: skip
 
-TRANSPOSE = '''
+TRANSPOSE = """
 @triton.jit
 def transpose(x_ptr, y_ptr, M, N, BLOCK: tl.constexpr):
     m = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -61,7 +62,7 @@ def transpose(x_ptr, y_ptr, M, N, BLOCK: tl.constexpr):
     inside = (m[:, None] < M) & (n[None, :] < N)
     x = tl.load(x_ptr + m[:, None] * N + n[None, :], mask=inside)
     tl.store(y_ptr + n[None, :] * M + m[:, None], x, mask=inside)
-'''
+"""
 
 
 def transpose(k, grid=(2, 3)):
@@ -89,7 +90,7 @@ transpose_family = Family(
     ),
 )  # fmt: skip
 
-GATHER = '''
+GATHER = """
 @triton.jit
 def embed(ids_ptr, table_ptr, out_ptr, n, D: tl.constexpr, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -114,7 +115,7 @@ def scatter(ids_ptr, x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     ids = tl.load(ids_ptr + at, mask=at < n)
     x = tl.load(x_ptr + at, mask=at < n)
     tl.store(out_ptr + ids, x, mask=at < n)
-'''
+"""
 
 
 def gather(k, ids=None, targets=None):
@@ -151,7 +152,7 @@ gather_family = Family(
     ),
 )  # fmt: skip
 
-STENCIL = '''
+STENCIL = """
 @triton.jit
 def smooth(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -181,7 +182,7 @@ def conv(x_ptr, w_ptr, y_ptr, H, W, K: tl.constexpr, BLOCK: tl.constexpr):
             x = tl.load(x_ptr + r * W + c, mask=inside, other=0.0)
             acc += x * tl.load(w_ptr + i * K + j)
     tl.store(y_ptr + row * W + col, acc, mask=col < W)
-'''
+"""
 
 
 def stencil(k, inplace=False):
@@ -212,7 +213,7 @@ stencil_family = Family(
     ),
 )  # fmt: skip
 
-ROPE = '''
+ROPE = """
 @triton.jit
 def rope(x_ptr, cos_ptr, sin_ptr, seq, heads, D: tl.constexpr):
     pos = tl.program_id(0)
@@ -225,7 +226,7 @@ def rope(x_ptr, cos_ptr, sin_ptr, seq, heads, D: tl.constexpr):
     b = tl.load(base + half + D // 2)
     tl.store(base + half, a * cos - b * sin)
     tl.store(base + half + D // 2, b * cos + a * sin)
-'''
+"""
 
 
 def rope(k):
@@ -248,7 +249,7 @@ rope_family = Family(
     ),
 )  # fmt: skip
 
-PERSISTENT = '''
+PERSISTENT = """
 @triton.jit
 def scale(x_ptr, y_ptr, tiles, n, PROGRAMS: tl.constexpr, BLOCK: tl.constexpr):
     for tile in range(tl.program_id(0), tiles, PROGRAMS):
@@ -264,7 +265,7 @@ def queue(x_ptr, next_ptr, tiles, n, BLOCK: tl.constexpr):
         at = tile * BLOCK + tl.arange(0, BLOCK)
         tl.store(x_ptr + at, 2 * tl.load(x_ptr + at, mask=at < n), mask=at < n)
         tile = tl.atomic_add(next_ptr, 1)
-'''
+"""
 
 
 def persistent(k):
@@ -300,7 +301,7 @@ persistent_family = Family(
     ),
 )  # fmt: skip
 
-OPTIMIZER = '''
+OPTIMIZER = """
 @triton.jit
 def adam(p_ptr, g_ptr, m_ptr, v_ptr, lr, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -312,7 +313,7 @@ def adam(p_ptr, g_ptr, m_ptr, v_ptr, lr, n, BLOCK: tl.constexpr):
     tl.store(m_ptr + at, m, mask=mask)
     tl.store(v_ptr + at, v, mask=mask)
     tl.store(p_ptr + at, p, mask=mask)
-'''
+"""
 
 
 def adam(k, state=None, same=False):

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - the texts of changes are lines of kernels
 """Planted faults in numbers: ranges of dtypes, undefined arithmetic, untrue promises, views."""
 
 import numpy as np
@@ -10,7 +11,7 @@ def floats(*shape):
     return rng.standard_normal(shape).astype(np.float32)
 
 
-QUANT = '''
+QUANT = """
 @triton.jit
 def quantize(x_ptr, q_ptr, s_ptr, cols, BLOCK: tl.constexpr):
     row = tl.program_id(0)
@@ -31,7 +32,7 @@ def unpack(q_ptr, y_ptr, n, BLOCK: tl.constexpr):
     word = tl.load(q_ptr + at // 8, mask=at < n)
     y = (word >> (at % 8 * 4)) & 15
     tl.store(y_ptr + at, y.to(tl.float32) - 8.0, mask=at < n)
-'''
+"""
 
 
 def quantize(k):
@@ -61,7 +62,7 @@ quantize_family = Family(
     ),
 )  # fmt: skip
 
-RANGES = '''
+RANGES = """
 @triton.jit
 def mean_of_squares(x_ptr, out_ptr, count_ptr, n, BLOCK: tl.constexpr):
     row = tl.program_id(0)
@@ -80,7 +81,7 @@ def groups(x_ptr, out_ptr, size_ptr, n, BLOCK: tl.constexpr):
     size = tl.load(size_ptr)
     group = at // tl.maximum(size, 1)
     tl.atomic_add(out_ptr + group % 8, tl.load(x_ptr + at, mask=at < n, other=0.0), mask=at < n)
-'''
+"""
 
 
 def ranges(k, counts=(50, 0, 3), size=8):
@@ -110,7 +111,7 @@ ranges_family = Family(
     ),
 )  # fmt: skip
 
-OFFSETS = '''
+OFFSETS = """
 @triton.jit
 def pick(x_ptr, out_ptr, stride, n, BLOCK: tl.constexpr):
     pid = tl.program_id(0)
@@ -126,7 +127,7 @@ def hashed(x_ptr, out_ptr, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     slot = (at * 1103515245 + 12345) & 63
     tl.store(out_ptr + at, tl.load(x_ptr + slot))
-'''
+"""
 
 
 def offsets(k, stride=1 << 30):
@@ -153,7 +154,7 @@ offsets_family = Family(
     ),
 )  # fmt: skip
 
-HINTS = '''
+HINTS = """
 @triton.jit
 def copy(x_ptr, y_ptr, stride, n, BLOCK: tl.constexpr):
     pid = tl.program_id(0)
@@ -170,7 +171,7 @@ def wrapped(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     row = tl.max_contiguous(tl.multiple_of(at % n, BLOCK), BLOCK)
     tl.store(y_ptr + at, tl.load(x_ptr + row), mask=at < n)
-'''
+"""
 
 
 def hints(k, stride=16, grid=4):
@@ -196,14 +197,14 @@ hints_family = Family(
     ),
 )  # fmt: skip
 
-VIEWS = '''
+VIEWS = """
 @triton.jit
 def double(x_ptr, y_ptr, rows, cols, stride, step, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     at = tl.arange(0, BLOCK)
     x = tl.load(x_ptr + row * stride + at * step, mask=at < cols)
     tl.store(y_ptr + row * cols + at, 2 * x, mask=at < cols)
-'''
+"""
 
 
 def view(k, x=None, cols=20, stride=None, step=None):
@@ -230,7 +231,7 @@ views_family = Family(
     ),
 )  # fmt: skip
 
-WIDTHS = '''
+WIDTHS = """
 @triton.jit
 def bits(x_ptr, y_ptr, BLOCK: tl.constexpr):
     pid = tl.program_id(0)
@@ -249,7 +250,7 @@ def halves(x_ptr, BLOCK: tl.constexpr):
     else:
         small = x_ptr.to(tl.pointer_type(tl.float16))
         tl.store(small + 2 * BLOCK + at, at.to(tl.float16))
-'''
+"""
 
 
 def widths(k):

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - the texts of changes are lines of kernels
 """Planted faults in matrix products: tiled, split along k, with block pointers and descriptors."""
 
 import numpy as np
@@ -10,7 +11,7 @@ def floats(*shape):
     return rng.standard_normal(shape).astype(np.float32)
 
 
-MATMUL = '''
+MATMUL = """
 @triton.jit
 def matmul(a_ptr, b_ptr, c_ptr, M, N, K, sam, sak, sbk, sbn, scm, scn,
            BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr):
@@ -41,7 +42,7 @@ def matmul(a_ptr, b_ptr, c_ptr, M, N, K, sam, sak, sbk, sbn, scm, scn,
     c_ptrs = c_ptr + scm * offs_cm[:, None] + scn * offs_cn[None, :]
     c_mask = (offs_cm[:, None] < M) & (offs_cn[None, :] < N)
     tl.store(c_ptrs, c, mask=c_mask)
-'''
+"""
 
 
 def matmul(k, M=40, N=24, K=50, grid=6, out=None):
@@ -100,7 +101,7 @@ matmul_family = Family(
     ),
 )  # fmt: skip
 
-SPLIT = '''
+SPLIT = """
 @triton.jit
 def split_k(a_ptr, b_ptr, c_ptr, M, N, K, SPLIT: tl.constexpr, BLOCK: tl.constexpr):
     pid = tl.program_id(0)
@@ -116,7 +117,7 @@ def split_k(a_ptr, b_ptr, c_ptr, M, N, K, SPLIT: tl.constexpr, BLOCK: tl.constex
     at = c_ptr + rows[:, None] * N + cols[None, :]
     mask = (rows[:, None] < M) & (cols[None, :] < N)
     tl.atomic_add(at, acc, mask=mask)
-'''
+"""
 
 
 def split_k(k, c=None):
@@ -143,7 +144,7 @@ split_family = Family(
     ),
 )  # fmt: skip
 
-STREAM = '''
+STREAM = """
 @triton.jit
 def stream_k(a_ptr, b_ptr, c_ptr, parts_ptr, flags_ptr, M, N, K, PARTS: tl.constexpr,
              BLOCK: tl.constexpr):
@@ -166,7 +167,7 @@ def stream_k(a_ptr, b_ptr, c_ptr, parts_ptr, flags_ptr, M, N, K, PARTS: tl.const
                 pass
             acc += tl.load(parts_ptr + p * BLOCK * BLOCK + tile)
         tl.store(c_ptr + rows[:, None] * N + rows[None, :], acc)
-'''
+"""
 
 
 def stream_k(k):
@@ -205,7 +206,7 @@ stream_family = Family(
     ),
 )  # fmt: skip
 
-BLOCKS = '''
+BLOCKS = """
 @triton.jit
 def product(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr):
     m, n = tl.program_id(0), tl.program_id(1)
@@ -220,7 +221,7 @@ def product(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr):
         b_at = tl.advance(b_at, (BLOCK, 0))
     c_at = tl.make_block_ptr(c_ptr, (M, N), (N, 1), (m * BLOCK, n * BLOCK), (BLOCK, BLOCK), (1, 0))
     tl.store(c_at, acc, boundary_check=(0, 1))
-'''
+"""
 
 
 def blocks(k):
@@ -253,14 +254,14 @@ block_family = Family(
     ),
 )  # fmt: skip
 
-DESCRIPTOR = '''
+DESCRIPTOR = """
 @triton.jit
 def double(x_ptr, y_ptr, M, N, BLOCK: tl.constexpr):
     m, n = tl.program_id(0), tl.program_id(1)
     x = tl.make_tensor_descriptor(x_ptr, [M, N], [N, 1], [BLOCK, BLOCK])
     y = tl.make_tensor_descriptor(y_ptr, [M, N], [N, 1], [BLOCK, BLOCK])
     y.store([m * BLOCK, n * BLOCK], 2 * x.load([m * BLOCK, n * BLOCK]))
-'''
+"""
 
 
 def descriptor(k):
@@ -280,7 +281,7 @@ descriptor_family = Family(
     ),
 )  # fmt: skip
 
-ATTENTION = '''
+ATTENTION = """
 @triton.jit
 def attention(q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, N, scale, D: tl.constexpr, BM: tl.constexpr,
               BN: tl.constexpr):
@@ -310,7 +311,7 @@ def attention(q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, N, scale, D: tl.constexpr, BM
     acc = acc / l[:, None]
     tl.store(lse_ptr + head * N + rows, m + tl.log(l), mask=rows < N)
     tl.store(o_ptr + rows[:, None] * D + d[None, :], acc, mask=rows[:, None] < N)
-'''
+"""
 
 
 def attention(k, N=40):

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - the texts of changes are lines of kernels
 """Planted faults in reductions, scans, counters, histograms and what programs do together."""
 
 import numpy as np
@@ -10,7 +11,7 @@ def floats(*shape):
     return rng.standard_normal(shape).astype(np.float32)
 
 
-SUMS = '''
+SUMS = """
 @triton.jit
 def partial_sums(x_ptr, parts_ptr, n, BLOCK: tl.constexpr):
     pid = tl.program_id(0)
@@ -24,7 +25,7 @@ def total(parts_ptr, out_ptr, parts, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     x = tl.load(parts_ptr + at, mask=at < parts, other=0.0)
     tl.store(out_ptr, tl.sum(x, axis=0))
-'''
+"""
 
 
 def sums(k, programs=4, parts=4):
@@ -53,7 +54,7 @@ sums_family = Family(
     ),
 )  # fmt: skip
 
-LAST = '''
+LAST = """
 @triton.jit
 def total(x_ptr, parts_ptr, count_ptr, out_ptr, n, PROGRAMS: tl.constexpr, BLOCK: tl.constexpr):
     pid = tl.program_id(0)
@@ -65,7 +66,7 @@ def total(x_ptr, parts_ptr, count_ptr, out_ptr, n, PROGRAMS: tl.constexpr, BLOCK
         p = tl.arange(0, BLOCK)
         parts = tl.load(parts_ptr + p, mask=p < PROGRAMS, other=0.0)
         tl.store(out_ptr, tl.sum(parts, axis=0))
-'''
+"""
 
 
 def last(k):
@@ -97,7 +98,7 @@ last_family = Family(
     ),
 )  # fmt: skip
 
-EXTREMES = '''
+EXTREMES = """
 @triton.jit
 def extremes(x_ptr, max_ptr, min_ptr, arg_ptr, cols, BLOCK: tl.constexpr):
     row = tl.program_id(0)
@@ -125,7 +126,7 @@ def top(x_ptr, out_ptr, cols, K: tl.constexpr, BLOCK: tl.constexpr):
     x = tl.load(x_ptr + row * cols + at, mask=at < cols, other=float("-inf"))
     x = tl.sort(x, descending=True)
     tl.store(out_ptr + row * K + at, x, mask=at < K)
-'''
+"""
 
 
 def extremes(k):
@@ -161,7 +162,7 @@ extremes_family = Family(
     ),
 )  # fmt: skip
 
-HISTOGRAM = '''
+HISTOGRAM = """
 @triton.jit
 def count(x_ptr, bins_ptr, n, BINS: tl.constexpr, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -177,7 +178,7 @@ def private(x_ptr, bins_ptr, n, BINS: tl.constexpr, BLOCK: tl.constexpr):
     x = tl.load(x_ptr + at, mask=inside)
     counts = tl.histogram(x, BINS, mask=inside)
     tl.atomic_add(bins_ptr + tl.arange(0, BINS), counts)
-'''
+"""
 
 
 def histogram(k, top=16, bins=None):
@@ -208,7 +209,7 @@ histogram_family = Family(
     ),
 )  # fmt: skip
 
-SCAN = '''
+SCAN = """
 @triton.jit
 def sums(x_ptr, y_ptr, ends_ptr, n, BLOCK: tl.constexpr):
     pid = tl.program_id(0)
@@ -243,7 +244,7 @@ def chained(x_ptr, y_ptr, ends_ptr, flags_ptr, n, BLOCK: tl.constexpr):
     tl.debug_barrier()
     tl.atomic_xchg(flags_ptr + pid, 1)
     tl.store(y_ptr + at, before + tl.cumsum(x, axis=0), mask=at < n)
-'''
+"""
 
 
 def scan(k):

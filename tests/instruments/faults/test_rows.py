@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - the texts of changes are lines of kernels
 """Planted faults in kernels that work on rows: softmax, layer norm, cross entropy."""
 
 import numpy as np
@@ -5,7 +6,7 @@ from planted import Family, Fault, cases, change
 
 rng = np.random.default_rng(0)
 
-SOFTMAX = '''
+SOFTMAX = """
 @triton.jit
 def softmax(x_ptr, y_ptr, stride, cols, BLOCK: tl.constexpr):
     row = tl.program_id(0)
@@ -16,7 +17,7 @@ def softmax(x_ptr, y_ptr, stride, cols, BLOCK: tl.constexpr):
     e = tl.exp(x)
     y = e / tl.sum(e, axis=0)
     tl.store(y_ptr + row * stride + at, y, mask=mask)
-'''
+"""
 
 
 def softmax(k, rows=5, cols=50, grid=5, scale=1.0, shift=-200.0):
@@ -47,7 +48,7 @@ softmax_family = Family(
     ),
 )  # fmt: skip
 
-NORM = '''
+NORM = """
 @triton.jit
 def forward(x_ptr, y_ptr, w_ptr, b_ptr, mean_ptr, rstd_ptr, stride, N, eps, BLOCK: tl.constexpr):
     row = tl.program_id(0)
@@ -129,7 +130,7 @@ def backward_weights(dw_ptr, db_ptr, out_w, out_b, M, N, BM: tl.constexpr, BN: t
         db += tl.load(db_ptr + offs, mask=mask, other=0.0)
     tl.store(out_w + cols, tl.sum(dw, axis=0), mask=cols < N)
     tl.store(out_b + cols, tl.sum(db, axis=0), mask=cols < N)
-'''
+"""
 
 
 def norm(k, rows=6, cols=50, group=2):
@@ -140,9 +141,7 @@ def norm(k, rows=6, cols=50, group=2):
     dw, db = np.empty((group, cols), np.float32), np.empty((group, cols), np.float32)
     dx, out_w, out_b = np.empty_like(x), np.empty_like(w), np.empty_like(w)
     locks = np.zeros(2 * group, np.int32)
-    k.backward[(rows,)](
-        dx, dy, dw, db, x, w, mean, rstd, locks, cols, cols, GROUP=group, BLOCK=64
-    )
+    k.backward[(rows,)](dx, dy, dw, db, x, w, mean, rstd, locks, cols, cols, GROUP=group, BLOCK=64)
     k.backward_weights[(4,)](dw, db, out_w, out_b, group, cols, BM=4, BN=16)
 
 
@@ -185,7 +184,7 @@ norm_family = Family(
     ),
 )  # fmt: skip
 
-LOSS = '''
+LOSS = """
 @triton.jit
 def loss(logits_ptr, target_ptr, loss_ptr, stride, V, BLOCK: tl.constexpr):
     row = tl.program_id(0)
@@ -207,7 +206,7 @@ def loss(logits_ptr, target_ptr, loss_ptr, stride, V, BLOCK: tl.constexpr):
         g = tl.exp(x - m) / d
         g = tl.where(at == target, g - 1.0, g)
         tl.store(logits_ptr + at, g, mask=at < V)
-'''
+"""
 
 
 def loss(k, targets=(0, 5, 40, 49)):
