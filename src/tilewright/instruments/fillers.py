@@ -140,13 +140,11 @@ def swayed(
     lanes, raw, what, advice = rule(operands, outs, **attrs)
     if lanes is None or not lanes.any():
         return
-    loc = where()
-    given = f"lanes that the load of {source.argument} masks off hold {source.other}"
-    at = given if raw else f"{given} at {source.loc}"
-    place = f" at {loc}" if raw else ""
-    text = f"{at}, which changes the {what}{place}; {advice}"
-    place = source.loc if raw else loc
-    yield Origin("masked", place, text, source.argument, advised=True), lanes
+    given = f"{source.other} of the load of {source.argument}"
+    if not raw:
+        given, advice = f"what is computed from {given}", "put tl.where with the mask before it"
+    text = f"{given}, where it is masked off, changes the {what} at {where()}; {advice}"
+    yield Origin("masked", source.loc, text, source.argument, advised=True), lanes
 
 
 def source_of(operands: Sequence[Tile]) -> Source | None:

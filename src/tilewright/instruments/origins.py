@@ -24,7 +24,7 @@ ADDRESSES = {"overflow", "masked", "undefined", "arithmetic", "nan", "inf"}
 VALUES = {"nan", "inf", "masked", "undefined", "arithmetic"}
 DECISIONS = {"masked", "undefined", "arithmetic"}
 ADVICE = {
-    "overflow": "make one factor int64, e.g. with .to(tl.int64)",
+    "overflow": "make one operand wider, e.g. with .to(tl.int64)",
     "undefined": meaning.FILL,
     "masked": "give `other` the number that leaves the result as it is, or use tl.where",
 }
@@ -182,7 +182,9 @@ class Origins(Eager):
         """The origins of some kinds that active elements of a tile have."""
         if tile.marks is not None:
             for origin, lanes in tile.marks.lanes.items():
-                if origin.kind in kinds and (lanes & mask).any():
+                # Hashes and random numbers are computed in 32 bits and run over on purpose.
+                narrow = origin.dtype in (t.int8, t.int16) and kinds is VALUES
+                if (origin.kind in kinds or narrow) and (lanes & mask).any():
                     yield origin
 
     def look_at_assertion(

@@ -272,6 +272,57 @@ widths_family = Family(
     ),
 )  # fmt: skip
 
+BYTES = """
+@triton.jit
+def residual(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n, other=0)
+    y = tl.load(y_ptr + at, mask=at < n, other=0)
+    total = x.to(tl.int32) + y
+    total = tl.minimum(tl.maximum(total, -128), 127)
+    tl.store(out_ptr + at, total.to(tl.int8), mask=at < n)
+
+
+@triton.jit
+def rotate(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at)
+    tl.store(out_ptr + at, tl.gather(x, (at + 3) % BLOCK, axis=0))
+
+
+@triton.jit
+def column(x_ptr, out_ptr, rows, stride):
+    row = tl.program_id(0).to(tl.int64)
+    tl.store(out_ptr + row, tl.load(x_ptr + row * stride))
+"""
+
+
+def small(k):
+    x = np.array([100, -100, 7, 0], np.int8)
+    k.residual[(1,)](x, np.array([50, -50, 1, 2], np.int8), np.empty(4, np.int8), 4, BLOCK=8)
+    k.rotate[(1,)](floats(8), np.empty(8, np.float32), BLOCK=8)
+    far = np.zeros((1 << 31) + 4096, np.int8)  # of which nothing is touched, so it takes no memory
+    k.column[(3,)](far, np.empty(3, np.int8), 3, 1 << 30)
+
+
+bytes_family = Family(
+    "bytes", BYTES, small,
+    (
+        Fault("sum in int8", "overflow", change("total = x.to(tl.int32) + y", "total = x + y"),
+              argument="out_ptr", program=(0, 0, 0)),
+        Fault("gather past the end", "arithmetic", change("(at + 3) % BLOCK", "at + 3"),
+              at="tl.gather(x", argument="out_ptr", says="element 8 of 8"),
+        Fault("row in int32", "overflow", change("tl.program_id(0).to(tl.int64)", "tl.program_id(0)"),
+              at="row * stride", argument="x_ptr", program=(2, 0, 0), also=("bounds",)),
+    ),
+)  # fmt: skip
+
 test_twin, test_fault = cases(
-    quantize_family, ranges_family, offsets_family, hints_family, views_family, widths_family
+    bytes_family,
+    quantize_family,
+    ranges_family,
+    offsets_family,
+    hints_family,
+    views_family,
+    widths_family,
 )

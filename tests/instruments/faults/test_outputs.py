@@ -1,4 +1,4 @@
-# ruff: noqa: E501 - the texts of changes are lines of kernels
+
 """Planted faults that leave a part of an output unwritten, which the program then reads."""
 
 import numpy as np

@@ -325,7 +325,7 @@ attention_family = Family(
     (
         Fault("keys not masked", "masked",
               change('        qk = tl.where(cols[None, :] < N, qk, float("-inf"))\n', ""),
-              at="tl.sum(p, 1)", argument="k_ptr", also=("masked",)),
+              at="k = tl.load(k_ptr", argument="k_ptr", says="changes the sum at"),
         Fault("k without other", "masked",
               change("k = tl.load(k_ptr + cols[:, None] * D + d[None, :], mask=cols[:, None] < N, other=0.0)",
                      "k = tl.load(k_ptr + cols[:, None] * D + d[None, :], mask=cols[:, None] < N)",

@@ -1,4 +1,4 @@
-# ruff: noqa: E501 - the texts of changes are lines of kernels
+
 """Planted faults in kernels that work on rows: softmax, layer norm, cross entropy."""
 
 import numpy as np
@@ -150,7 +150,8 @@ norm_family = Family(
     (
         Fault("masked lanes in the variance", "masked",
               change("x = tl.where(cols < N, x - mean, 0.0)", "x = x - mean"),
-              at="square += x * x", argument="x_ptr"),
+              at="        x = tl.load(x_ptr + cols, mask=cols < N, other=0.0).to(tl.float32)",
+              argument="x_ptr", says="changes the sum at"),
         Fault("no other in the sum", "masked",
               change("a = tl.load(x_ptr + cols, mask=cols < N, other=0.0)",
                      "a = tl.load(x_ptr + cols, mask=cols < N)"), argument="x_ptr"),
