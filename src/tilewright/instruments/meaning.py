@@ -60,9 +60,9 @@ def unwritten(
     )  # fmt: skip
 
 
-def gap(writer: Writer, element: int, count: int, elements: int) -> Finding:
+def gap(writer: Writer, reader: str, element: int, count: int, elements: int) -> Finding:
     """Elements that the program reads after launches that wrote only others."""
-    some = f"{count} of {elements} elements that the program reads"
+    some = f"{count} of {elements} elements that {reader} reads"
     return Finding(
         "unwritten", writer.kernel, writer.argument, writer.program, writer.loc,
         f"{some} of {writer.argument} are not written by this store or any other, the first is "

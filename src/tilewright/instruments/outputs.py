@@ -15,8 +15,12 @@ from tilewright.instruments.findings import Findings
 from tilewright.instruments.unwritten import holds_pattern
 
 MOST = 1 << 24  # elements of an array that are looked at
-# Operators of torch that only move elements: what they read may be left out later.
-MOVES = ("clone", "copy_", "_to_copy", "cat", "stack", "index_select", "pin_memory", "contiguous")
+# Operators of torch that move or choose elements, so that those with gaps may be left out later.
+MOVES = {
+    "clone", "copy_", "_to_copy", "cat", "stack", "index_select", "pin_memory", "contiguous",
+    "index", "gather", "masked_select", "take", "embedding", "where", "masked_fill",
+    "constant_pad_nd", "is_same_size", "repeat",
+}  # fmt: skip
 
 
 @contextmanager
@@ -35,10 +39,19 @@ def watching(findings: Findings) -> Iterator[None]:
             Fresh.findings = None
 
 
-def look(findings: Findings, low: int, start: int, shape: tuple, steps: tuple, size: int) -> None:
+def look(
+    findings: Findings,
+    reader: str,
+    low: int,
+    start: int,
+    shape: tuple,
+    steps: tuple,
+    size: int,
+) -> None:
     """Report elements that nobody wrote, of an array in the memory allocated at `low`.
 
     Args:
+        reader: What reads them.
         start: The address of its first element.
         steps: The distance of neighbours along each dimension, in bytes.
     """
@@ -55,7 +68,7 @@ def look(findings: Findings, low: int, start: int, shape: tuple, steps: tuple, s
     bad = holds_pattern(data, offsets, size, memory.written)
     if bad.any():
         element = (int(offsets[bad][0]) + low - memory.writer.address) // size
-        findings.add(meaning.gap(memory.writer, element, int(bad.sum()), bad.size))
+        findings.add(meaning.gap(memory.writer, reader, element, int(bad.sum()), bad.size))
 
 
 # --- NumPy
@@ -68,7 +81,7 @@ class Fresh(np.ndarray):
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         for x in inputs:
-            look_at(x)
+            look_at(x, f"np.{ufunc.__name__}")
         out = kwargs.get("out")
         if out:
             kwargs["out"] = tuple(plain(x) for x in out)
@@ -82,7 +95,7 @@ class Fresh(np.ndarray):
     def __array_function__(self, func: Callable, types: Any, args: tuple, kwargs: dict) -> Any:
         if func not in FREE:
             for x in args:
-                look_at(x)
+                look_at(x, f"np.{func.__name__}")
         return super().__array_function__(func, types, args, kwargs)
 
     def __getitem__(self, key: Any) -> Any:
@@ -117,14 +130,14 @@ def plain(value: Any) -> Any:
     return value.view(np.ndarray) if isinstance(value, Fresh) else value
 
 
-def look_at(value: Any) -> None:
+def look_at(value: Any, reader: str = "the program") -> None:
     if not isinstance(value, np.ndarray) or Fresh.findings is None or not poison.allocated:
         return
     root = value
     while isinstance(root.base, np.ndarray):
         root = root.base
     address, start = root.ctypes.data, value.ctypes.data
-    look(Fresh.findings, address, start, value.shape, value.strides, value.itemsize)
+    look(Fresh.findings, reader, address, start, value.shape, value.strides, value.itemsize)
 
 
 # --- torch
@@ -135,22 +148,22 @@ def torch_reads(findings: Findings) -> Any:
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    def see(x: Any) -> None:
+    def see(x: Any, reader: str) -> None:
         if isinstance(x, torch.Tensor) and x.is_cpu and x.layout is torch.strided:
             low = x.untyped_storage().data_ptr()
             if low in poison.allocated:
                 size = x.element_size()
                 steps = tuple(s * size for s in x.stride())
-                look(findings, low, x.data_ptr(), tuple(x.shape), steps, size)
+                look(findings, reader, low, x.data_ptr(), tuple(x.shape), steps, size)
 
     class Reads(TorchDispatchMode):
         def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: Any = None):
             name = func._schema.name.partition("::")[2]
-            if name not in MOVES:
+            if name not in MOVES and not name.endswith("_like") and not name.startswith("new_"):
                 for given, formal in zip(args, func._schema.arguments):
                     if formal.alias_info is None:
                         for x in given if isinstance(given, list | tuple) else (given,):
-                            see(x)
+                            see(x, f"torch.{name}")
             return func(*args, **(kwargs or {}))
 
     return Reads()
