@@ -86,6 +86,7 @@ class Eager:
         self.observers = tuple(observers)
         self.debug = debug
         self.sanitize = False
+        self.padding = ""
         self.calls = 0  # of functions of the language that are being made, where it matters
         self.program = (0, 0, 0)
         self.memory = Memory()

@@ -133,12 +133,12 @@ def swayed(
     where: Callable[[], Loc | None],
 ) -> Iterator[tuple[Origin, Lanes]]:
     """Elements of the first result that would be others without the lanes masked off."""
-    source = source_of(operands)
     rule = SWAYS.get(op)
-    if rule is None or source is None:
+    if rule is None or source_of(operands) is None:
         return
-    lanes, raw, what, advice = rule(operands, outs, **attrs)
-    if lanes is None or not lanes.any():
+    lanes, raw, what, advice, guilty = rule(operands, outs, **attrs)
+    source = source_of(guilty)
+    if source is None or not np.any(lanes):
         return
     given = f"{source.other} of the load of {source.argument}"
     if not raw:
@@ -163,7 +163,7 @@ def filled(marks: Marks | None, shape: tuple[int, ...]) -> tuple[Lanes, Lanes] |
     return (empty, real) if empty.any() and real.any() else None
 
 
-NOTHING = (None, False, "", "")
+NOTHING = (None, False, "", "", ())
 
 
 def sways_reduction(
@@ -187,7 +187,7 @@ def sways_reduction(
     lanes = lanes & real.any(axis=axis)
     share = np.broadcast_to(x.marks.share, x.type.shape)
     raw = bool((share[empty] == RAW).all())
-    return lanes, raw, NAMES.get(combine, "reduction"), advice
+    return lanes, raw, NAMES.get(combine, "reduction"), advice, operands
 
 
 NAMES = {"add": "sum", "mul": "product", "max": "maximum", "min": "minimum"}
@@ -252,10 +252,14 @@ def sways_product(operands: Sequence[Tile], outs: Sequence[Tile], **_: Any) -> t
             continue
         partner = (other.data != 0).astype(np.float32)
         lanes = (np.matmul(partner, size) if turned else np.matmul(size, partner)) > 0
+        wild = empty & ~np.isfinite(one.data.astype(np.float32))  # times 0 is NaN
+        lanes = lanes | (
+            wild.any(axis=-2)[..., None, :] if turned else wild.any(axis=-1)[..., :, None]
+        )
         has = real.any(axis=-2)[..., None, :] if turned else real.any(axis=-1)[..., :, None]
         share = np.broadcast_to(one.marks.share, one.type.shape)
         raw = bool((share[empty] == RAW).all())
-        return lanes & has, raw, "product", "give other=0"
+        return lanes & has, raw, "product", "give other=0", [one]
     return NOTHING
 
 
@@ -273,7 +277,7 @@ def sways_order(
     empty, real = (share == RAW) | (share == COMPUTED), share == REAL
     later = np.flip(np.logical_or.accumulate(np.flip(real, axis), axis=axis), axis)
     advice = "give an `other` that comes last"
-    return empty & later, bool((share[empty] == RAW).all()), "order", advice
+    return empty & later, bool((share[empty] == RAW).all()), "order", advice, operands
 
 
 def sways_pair(op: Op) -> Callable:
@@ -283,7 +287,7 @@ def sways_pair(op: Op) -> Callable:
         found = [None if x.marks is None else x.marks.share for x in operands]
         if any(f is None for f in found):
             return NOTHING
-        lanes, raw = np.False_, True
+        lanes, raw, guilty = np.False_, True, []
         for mine, x, theirs, y in ((*found[:1], operands[0], *found[1:], operands[1]),
                                    (*found[1:], operands[1], *found[:1], operands[0])):  # fmt: skip
             empty = mine == COMPUTED
@@ -294,8 +298,10 @@ def sways_pair(op: Op) -> Callable:
             some = changed & (theirs == REAL)
             raw = raw and not (some & (mine == COMPUTED)).any()
             lanes = lanes | some
+            guilty += [x] if some.any() else []
         advice = "give an `other` that is never taken"
-        return lanes, raw, PAIRS[op], advice if op in (m.max, m.min) else "put tl.where before it"
+        advice = advice if op in (m.max, m.min) else "put tl.where before it"
+        return lanes, raw, PAIRS[op], advice, guilty
 
     return rule
 

@@ -39,6 +39,10 @@ class Origins(Eager):
     unwritten: Unwritten | None = None
     most_rounds = most_polls = 1000  # few, because what does not change in two rounds never will
 
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self.padding = "zero"  # as Triton does it, though it promises nothing
+
     def emit(self, op: Op, *operands: Tile, region: Any = None, **attrs: Any) -> Any:
         for x in operands:
             if x.marks is not None and x.marks.on_use is not None:

@@ -1,4 +1,3 @@
-
 """Planted faults that leave a part of an output unwritten, which the program then reads."""
 
 import numpy as np

@@ -214,7 +214,7 @@ def product(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr):
     b_at = tl.make_block_ptr(b_ptr, (K, N), (N, 1), (0, n * BLOCK), (BLOCK, BLOCK), (1, 0))
     acc = tl.zeros((BLOCK, BLOCK), dtype=tl.float32)
     for k in range(0, K, BLOCK):
-        a = tl.load(a_at, boundary_check=(0, 1), padding_option="zero")
+        a = tl.load(a_at, boundary_check=(0, 1))
         b = tl.load(b_at, boundary_check=(0, 1), padding_option="zero")
         acc += tl.dot(a, b)
         a_at = tl.advance(a_at, (0, BLOCK))
@@ -233,11 +233,14 @@ block_family = Family(
     "block pointers", BLOCKS, blocks,
     (
         Fault("a checked along one axis", "bounds",
-              change("a = tl.load(a_at, boundary_check=(0, 1)", "a = tl.load(a_at, boundary_check=(1,)"),
+              change("a = tl.load(a_at, boundary_check=(0, 1))", "a = tl.load(a_at, boundary_check=(1,))"),
               argument="a_ptr", program=(1, 0, 0)),
         Fault("b checked along the wrong axis", "bounds",
               change("b = tl.load(b_at, boundary_check=(0, 1)", "b = tl.load(b_at, boundary_check=(1,)"),
               argument="b_ptr", program=(0, 0, 0)),
+        Fault("padded with NaN", "masked", at="b = tl.load(b_at", argument="b_ptr",
+              change=change('boundary_check=(0, 1), padding_option="zero"',
+                            'boundary_check=(0, 1), padding_option="nan"')),
         Fault("store not checked", "bounds",
               change("tl.store(c_at, acc, boundary_check=(0, 1))", "tl.store(c_at, acc)"),
               argument="c_ptr", program=(1, 0, 0)),

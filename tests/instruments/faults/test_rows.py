@@ -1,4 +1,3 @@
-
 """Planted faults in kernels that work on rows: softmax, layer norm, cross entropy."""
 
 import numpy as np
