@@ -276,6 +276,37 @@ scan_family = Family(
     ),
 )  # fmt: skip
 
+MAXIMUM = """
+@triton.jit
+def maximum(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    pid = tl.program_id(0)
+    best = tl.max(tl.load(x_ptr + pid * BLOCK + tl.arange(0, BLOCK)), axis=0)
+    old = tl.load(out_ptr)
+    while old < best:
+        seen = tl.atomic_cas(out_ptr, old, best)
+        old = tl.where(seen == old, best, seen)
+"""
+
+
+def maximum(k):
+    x = np.sort(rng.integers(0, 1000, 64)).astype(np.int32)
+    k.maximum[(4,)](x, np.zeros(1, np.int32), BLOCK=16)
+
+
+maximum_family = Family(
+    "compare and swap", MAXIMUM, maximum,
+    (
+        Fault("plain store", "race",
+              change("        seen = tl.atomic_cas(out_ptr, old, best)\n        old = tl.where(seen == old, best, seen)",
+                     "        tl.store(out_ptr, best)\n        old = best"),
+              at="tl.store(out_ptr, best)", argument="out_ptr", program=(1, 0, 0),
+              also=("race",)),
+        Fault("a tile of it", "race",
+              change("old = tl.load(out_ptr)", "old = tl.max(tl.load(out_ptr + tl.arange(0, 1)), axis=0)"),
+              argument="out_ptr", also=("race",)),
+    ),
+)  # fmt: skip
+
 test_twin, test_fault = cases(
-    sums_family, last_family, extremes_family, histogram_family, scan_family
+    maximum_family, sums_family, last_family, extremes_family, histogram_family, scan_family
 )
