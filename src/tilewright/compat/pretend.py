@@ -22,6 +22,7 @@ NAME = "Tilewright on the CPU, pretending to be CUDA"
 MEMORY = 16 << 30
 DEVICE = torch.device("cuda", 0)
 CPU = torch.device("cpu")
+ABSENT = object()  # a name that there was not
 
 
 class Stream:
@@ -170,6 +171,12 @@ CONSTANTS = {
     "memory_reserved": 0, "max_memory_reserved": 0, "memory_stats": {},
     "reset_peak_memory_stats": None, "reset_max_memory_allocated": None,
 }  # fmt: skip
+# Of `torch._C`, which has them in builds for CUDA only.
+CORE = {
+    "_cuda_getCurrentRawStream": 0, "_cuda_getDevice": 0, "_cuda_getDeviceCount": 1,
+    "_cuda_setDevice": None, "_cuda_exchangeDevice": 0, "_cuda_maybeExchangeDevice": 0,
+    "_cuda_isCurrentStreamCapturing": False, "_cuda_synchronize": None,
+}  # fmt: skip
 ACCELERATOR = {
     "is_available": True, "current_accelerator": torch.device("cuda"), "device_count": 1,
     "current_device_index": 0, "set_device_index": None, "current_stream": Stream(),
@@ -288,6 +295,8 @@ def replacements(mode: Pretence) -> Iterator[tuple[Any, str, Any]]:
         yield torch.cuda, name, constant(answer)
     for name, value in OBJECTS.items():
         yield torch.cuda, name, value
+    for name, answer in CORE.items():
+        yield torch._C, name, constant(answer)
     yield torch.version, "cuda", torch.version.cuda or "12.8"
     for name, answer in ACCELERATOR.items():
         yield torch.accelerator, name, constant(answer)
@@ -307,7 +316,7 @@ class Started:
         self.mode = Pretence()
         self.before = []
         for owner, name, value in replacements(self.mode):
-            self.before.append((owner, name, getattr(owner, name)))
+            self.before.append((owner, name, getattr(owner, name, ABSENT)))
             setattr(owner, name, value)
         driver.set_active(Driver())
         arrays.pretended.update({"cuda": "cpu", str(DEVICE): "cpu"})
@@ -318,7 +327,10 @@ class Started:
         driver.reset_active()
         arrays.pretended.clear()
         for owner, name, value in reversed(self.before):
-            setattr(owner, name, value)
+            if value is ABSENT:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, value)
 
 
 _started: Started | None = None
