@@ -37,9 +37,9 @@ def matmul_kernel(
 @triton.jit
 def attention_kernel(
     q_ptr, k_ptr, v_ptr, out_ptr, length, scale,
-    D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr,
 ):  # fmt: skip
-    """One block of queries against all keys of a head."""
+    """One block of queries against all keys of a head, or those up to each query's own."""
     head = tl.program_id(1).to(tl.int64) * length * D
     i = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     j, d = tl.arange(0, BLOCK_N), tl.arange(0, D)
@@ -49,9 +49,12 @@ def attention_kernel(
     highest = tl.full((BLOCK_M,), -float("inf"), tl.float32)
     total = tl.zeros((BLOCK_M,), tl.float32)
     out = tl.zeros((BLOCK_M, D), tl.float32)
-    for _ in range(0, length, BLOCK_N):
+    end = (tl.program_id(0) + 1) * BLOCK_M if CAUSAL else length
+    for start in range(0, end, BLOCK_N):
         k = tl.load(k_at)
         s = tl.dot(q, k) * (scale * 1.44269504)
+        if CAUSAL:
+            s = tl.where(i[:, None] >= start + j[None, :], s, -float("inf"))
         new = tl.maximum(highest, tl.max(s, axis=1))
         p = tl.exp2(s - new[:, None])
         shrink = tl.exp2(highest - new)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from tilewright.ir.inst import Block, Inst, Kernel, Value, walk
 from tilewright.ops import dot, shape
 from tilewright.passes import loops
-from tilewright.targets.cuda import ldmatrix, mma
+from tilewright.targets.cuda import descriptors, flight, ldmatrix, mma, wgmma
+from tilewright.targets.cuda.emitter import rounded
 from tilewright.targets.cuda.layout import union
 from tilewright.targets.cuda.operands import Shared
 
@@ -27,13 +28,17 @@ class Plan:
     """A loop whose loads run `stages` - 1 turns ahead.
 
     `steps` computes, from the body's parameters, the addresses and masks of the loads, and the
-    parameters (`carried`, by number) of the turn after.
+    parameters (`carried`, by number) of the turn after. After `first`, a product, no thread reads
+    what the turn before read; None: at the start of a turn none does. Products that are
+    `unfinished` end in the turn after theirs.
     """
 
     loads: dict[Inst, Shared]
     steps: tuple[Inst, ...]
     carried: tuple[int, ...]
     stages: int
+    first: Inst | None
+    unfinished: frozenset[Inst]
 
 
 class Planner:
@@ -53,7 +58,8 @@ class Planner:
 
     def plan(self, loop: Inst) -> Plan | None:
         """How the loads of a `for` loop run ahead, if any can."""
-        body, limit = loop.blocks[0], self.x.arch.shared_limit
+        body = loop.blocks[0]
+        limit = self.x.arch.shared_limit - rounded(self.x.e.memory.top, descriptors.ALIGNMENT)
         wanted = loop.attrs.get("num_stages")
         stages = min(self.stages, wanted) if wanted else self.stages
         if not self.x.arch.has_async or stages < 2 or not rises(loop) or not is_harmless(body):
@@ -67,8 +73,14 @@ class Planner:
         if not loads:
             return None
         stages = min(stages, limit // sum(s.size for s in loads.values()))
+        if stages < 2:
+            return None
         steps = tuple(inst for inst in body.insts if inst in needed.insts)
-        return Plan(loads, steps, tuple(sorted(needed.carried)), stages) if stages > 1 else None
+        wide = flight.wide_dots(loop, self.x.arch, self.x.e.num_warps)
+        lasting = {inst.result for inst in loads} | self.x.staged.keys()
+        going = frozenset(flight.unfinished(loop, wide, lasting, self.users))
+        first = wide[0] if going else None
+        return Plan(loads, steps, tuple(sorted(needed.carried)), stages, first, going)
 
     def shared_of(self, load: Inst) -> Shared | None:
         """Where a load's tiles lie in shared memory, if only products use it, from there."""
@@ -105,11 +117,12 @@ class Planner:
         return bool(self.users[value])
 
     def multiplies(self, inst: Inst, value: Value, shared: Shared) -> bool:
-        found = mma.instruction_for(inst, self.x.arch)
+        wide = wgmma.instruction_for(inst, self.x.arch, self.x.e.num_warps)
+        found = wide or mma.instruction_for(inst, self.x.arch)
         if found is None or found.operand is not value.type.dtype or inst.operands[2] is value:
             return False
-        sides = [k for k in (0, 1) if inst.operands[k] is value]
-        return all(ldmatrix.can_load(shared, side, found) for side in sides)
+        can_read = wgmma.can_read if wide else ldmatrix.can_load
+        return all(can_read(shared, k, found) for k in (0, 1) if inst.operands[k] is value)
 
 
 def rises(loop: Inst) -> bool:

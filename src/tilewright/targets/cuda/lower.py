@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tilewright.codegen.literals import Lane
@@ -12,7 +12,7 @@ from tilewright.ir.inst import Block, Inst, Kernel, Value, walk
 from tilewright.ir.rewrite import count_uses
 from tilewright.ops import dot
 from tilewright.targets.counting import SITE_WORDS, work_of
-from tilewright.targets.cuda import ahead, assign, control, mma, numbers, rules
+from tilewright.targets.cuda import ahead, assign, control, dot_table, numbers, rules
 from tilewright.targets.cuda.arch import ENTRY, Arch
 from tilewright.targets.cuda.axes import axes
 from tilewright.targets.cuda.counters import FLOPS_WORD, Counters
@@ -53,7 +53,7 @@ class Lowering:
     ):
         self.arch = arch
         self.e = Emitter(arch, num_warps)
-        self.assigned = assign.assign(kernel, arch, num_warps, mma.table(kernel))
+        self.assigned = assign.assign(kernel, arch, num_warps, dot_table.table(kernel))
         self.kernel = kernel = self.assigned.kernel
         self.memory = Memory(self.e, kernel)
         self.guard = Guard(self, bounds)
@@ -65,6 +65,10 @@ class Lowering:
         self.uses = count_uses(kernel)
         self.tiles: dict[Value, Tile] = {}
         self.staged: dict[Value, Staged] = {}  # what was copied to shared memory ahead
+        self.after: dict[Inst, Callable[[], None]] = {}  # what is due once these are written
+        # Products that need not be over when the next thing begins; how many groups of products
+        # may be under way after each, where that is asked for.
+        self.unfinished: dict[Inst, int | None] = {}
         # What is computed twice, to run ahead, would be counted twice.
         self.planner = ahead.Planner(self, kernel, 1 if counters else stages)
         self.converted: list[dict[tuple[Value, Layout], Tile]] = [{}]  # by open block
@@ -155,6 +159,8 @@ class Lowering:
             self.e.here = None  # what watching takes of shared memory is not the kernel's
             numbers.watch(self, inst)
         self.e.here = around
+        if inst in self.after:
+            self.after.pop(inst)()
 
 
 def lower(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from tilewright.codegen.literals import Lane
@@ -12,11 +13,12 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Inst
 from tilewright.ops import shape
 from tilewright.passes import loops
+from tilewright.targets.cuda import descriptors, wgmma
 from tilewright.targets.cuda.ahead import Plan
 from tilewright.targets.cuda.layout import Layout, union
 from tilewright.targets.cuda.memory import Place, Vector, offset_text
 from tilewright.targets.cuda.operands import Shared
-from tilewright.targets.cuda.tiles import Staged, Tile, uniform
+from tilewright.targets.cuda.tiles import Staged, Tile, tile, uniform
 
 if TYPE_CHECKING:
     from tilewright.targets.cuda.lower import Lowering
@@ -47,13 +49,16 @@ class Ring:
     def __init__(self, x: Lowering, loop: Inst, plan: Plan, starts: Sequence[Tile]):
         self.x, self.e = x, x.e
         self.plan = plan
-        self.body = loop.blocks[0]
+        self.loop, self.body = loop, loop.blocks[0]
         self.low, self.high, self.step = (x.scalar(v) for v in loop.operands[:3])
         self.params = [loops.carried_params(loop, self.body)[k] for k in plan.carried]
         self.yields = [loops.yields(loop)[k] for k in plan.carried]
         self.layouts = [starts[k].layout for k in plan.carried]
         size = plan.stages
-        self.bases = {k: self.e.memory.take(size * s.size) for k, s in plan.loads.items()}
+        self.bases = {
+            k: self.e.memory.take(size * s.size, descriptors.ALIGNMENT)
+            for k, s in plan.loads.items()
+        }
         self.checked = [k for k in plan.loads if x.guard.is_checked(k)]
         self.doubtful: dict[Inst, None] = {}  # of these, which no scalar code can answer for
         self.counter, self.state = self.low, [starts[k] for k in plan.carried]
@@ -81,10 +86,23 @@ class Ring:
     def begin(self) -> None:
         """At the start of the body: wait for this turn's tiles, ask for those of a later one."""
         self.wait(self.plan.stages - 2)
+        if self.e.arch.has_wgmma:
+            self.e.fence_async()
         self.e.barrier()
-        self.copy(self.write)
+        if self.plan.first is None:
+            self.copy(self.write)
+        else:
+            self.x.after[self.plan.first] = self.ask
+            self.x.unfinished.update(dict.fromkeys(self.plan.unfinished))
+            if self.plan.first in self.plan.unfinished:
+                self.x.unfinished[self.plan.first] = 1
         for load, shared in self.plan.loads.items():
             self.stage(load, Staged(shared, self.place(load, self.read)))
+
+    def ask(self) -> None:
+        """Ask for a later turn's tiles, which lie where those of the turn before lay."""
+        self.e.barrier()
+        self.copy(self.write)
 
     def end(self) -> None:
         """At the end of the body, where a branch does not tear the products apart."""
@@ -96,13 +114,20 @@ class Ring:
     def later(self) -> Iterator[None]:
         """Within, values are those of the turn that is copied next."""
         x = self.x
-        x.bind([self.body.params[0]], [uniform(self.counter, x.layout(self.body.params[0]))])
+        tiles, converted = dict(x.tiles), x.converted
+        counter = self.body.params[0]
+        changed = {counter, *self.params, *(r for inst in self.plan.steps for r in inst.results)}
+        x.converted = [
+            {key: made for key, made in scope.items() if key[0] not in changed}
+            for scope in converted
+        ]
+        x.bind([counter], [uniform(self.counter, x.layout(counter))])
         x.bind(self.params, self.state)
         x.converted.append({})
         for inst in self.plan.steps:
             x.inst(inst)
         yield
-        x.converted.pop()
+        x.tiles, x.converted = tiles, converted
 
     def look(self) -> None:
         """Find out whether the next turn is without a doubt; best done among the products."""
@@ -156,10 +181,17 @@ class Ring:
         self.e.w.declare(f"declare void @{COPY}.wait.group(i32 immarg)")
         self.e.w.write(f"call void @{COPY}.wait.group(i32 {count})")
 
-    def close(self) -> None:
-        """After the loop: nothing is under way any more."""
+    def close(self, carried: list[Tile]) -> list[Tile]:
+        """After the loop: nothing is under way any more. Gives the carried values as they are."""
+        going = [k for k, v in enumerate(loops.yields(self.loop)) if v.inst in self.plan.unfinished]
+        out = list(carried)
+        if going:
+            lanes = iter(wgmma.waited(self.e, [v for k in going for v in carried[k].lanes]))
+            for k in going:
+                out[k] = tile(out[k].layout, list(islice(lanes, len(out[k].lanes))))
         self.wait(0)
         self.e.memory.give_back(len(self.bases))
+        return out
 
     # --- stages
 

@@ -1,0 +1,258 @@
+"""Products of warpgroups by wgmma: which ones, and how they are written.
+
+Four warps multiply 64 rows at a time. The right operand lies in shared memory, in rows with the
+hardware's swizzle; the left one as well, or in registers. All of a product is one piece of
+assembly: its instructions run in order, after everything before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tilewright.codegen.literals import Lane, llvm_type
+from tilewright.ir import types as t
+from tilewright.ir.inst import Inst
+from tilewright.ir.types import DType
+from tilewright.passes import constants
+from tilewright.targets.cuda import convert, descriptors, mma
+from tilewright.targets.cuda.arch import Arch
+from tilewright.targets.cuda.descriptors import Described
+from tilewright.targets.cuda.emitter import Emitter
+from tilewright.targets.cuda.layout import LANE_BITS, Layout
+from tilewright.targets.cuda.ldmatrix import rows_of, stage_for, store_tile
+from tilewright.targets.cuda.mma import Instruction
+from tilewright.targets.cuda.operands import Shared, mma_a, operand_tile
+from tilewright.targets.cuda.tiles import Staged, Tile, tile
+
+if TYPE_CHECKING:
+    from tilewright.targets.cuda.lower import Lowering
+
+WARPS = 4  # of a warpgroup
+LANES = 1 << LANE_BITS
+ROWS = 64  # of the result of one instruction
+WIDEST = 256  # its most columns
+NARROWEST = 16  # columns, and so the fewest bytes of a row that has a swizzle: 32
+MOST_SUMS = 128  # of a thread, which has 255 registers
+IN_PLACE = {"none", "registers"}  # conversions that move nothing between threads
+
+F16 = Instruction(t.float16, t.float32, 16, "f32.f16.f16")
+BF16 = Instruction(t.bfloat16, t.float32, 16, "f32.bf16.bf16")
+
+
+def instruction_for(inst: Inst, arch: Arch, num_warps: int) -> Instruction | None:
+    """What multiplies these operands in warpgroups, if anything does."""
+    left, right, acc = (v.type for v in inst.operands)
+    found = {t.float16: F16, t.bfloat16: BF16}.get(left.dtype)
+    if not arch.has_wgmma or found is None or right.dtype is not left.dtype:
+        return None
+    if len(acc.shape) != 2 or num_warps < WARPS or acc.shape[0] < ROWS:
+        return None
+    rows, columns = acc.shape
+    warps_m, warps_n = split_warps(acc.shape, num_warps)
+    own = columns // warps_n  # columns of a warpgroup
+    if rows // warps_m * own >> LANE_BITS > MOST_SUMS:
+        return None
+    whole = warps_n == 1 or own * left.dtype.bytes >= descriptors.WIDEST
+    fits = columns >= NARROWEST and left.shape[1] >= found.inner
+    return found if whole and fits else None
+
+
+def split_warps(shape: tuple[int, ...], num_warps: int) -> tuple[int, int]:
+    """How many warps share the rows, and the columns: rows first."""
+    warps_m = min(num_warps, shape[0] // mma.ROWS)
+    return warps_m, num_warps // warps_m
+
+
+def can_read(shared: Shared, side: int, found: Instruction) -> bool:
+    """Whether an operand can lie like this; only 16-bit elements may lie across K."""
+    return found.operand.bits == 16 or rows_of(shared) == 1 - side
+
+
+def staging(layout: Layout, side: int, found: Instruction) -> Shared:
+    """Where an operand that comes in a layout is best put."""
+    bytes = found.operand.bytes
+    along_inner = operand_tile(layout.shape, bytes, (1 - side, side))
+    return (stage_for(layout, bytes) if found.operand.bits == 16 else None) or along_inner
+
+
+def fragment(sums: Layout, shape: Sequence[int], found: Instruction) -> Layout:
+    """The left operand in registers."""
+    return mma_a(shape, found.operand.bits, *mma.split_of(sums))
+
+
+def put(x: Lowering, held: Tile, side: int, found: Instruction) -> Staged:
+    """Write an operand to shared memory, which is lent for it."""
+    e = x.e
+    shared = staging(held.layout, side, found)
+    base = e.memory.take(shared.size, descriptors.ALIGNMENT)
+    store_tile(e, held, shared, base)
+    return Staged(shared, base)
+
+
+@dataclass(frozen=True)
+class Block:
+    """What one instruction makes of a thread's sums: where it begins, and its registers."""
+
+    row: int
+    column: int
+    registers: range
+
+    @property
+    def columns(self) -> int:
+        return len(self.registers) * LANES * WARPS // ROWS
+
+
+def blocks_of(sums: Layout) -> list[Block]:
+    columns = sums.shape[1] // mma.split_of(sums)[1]
+    count = columns * ROWS // (LANES * WARPS)
+    return [
+        Block(*sums.coords(sums.index(first)), range(first, first + count))
+        for first in range(0, sums.registers, count)
+    ]
+
+
+class Product:
+    """One dot by wgmma."""
+
+    def __init__(self, x: Lowering, inst: Inst, found: Instruction):
+        self.x = x
+        self.e: Emitter = x.e
+        self.inst = inst
+        self.found = found
+        self.layout = x.layout(inst.result)
+        self.lent = 0
+
+    def run(self) -> Tile:
+        e, b = self.e, self.e.b
+        acc = self.x.tile(self.inst.operands[2], self.layout)
+        is_fresh = constants.number(self.inst.operands[2]) == 0
+        sums = [] if is_fresh else [b.cast(v, self.found.result) for v in acc.lanes]
+        left, right = self.left(), self.described(1)
+        if self.lent:
+            e.fence_async()
+            e.barrier()
+        code = Assembly(self.found, self.layout.registers, sums)
+        for k in range(0, self.inst.operands[0].type.shape[1], self.found.inner):
+            for block in blocks_of(self.layout):
+                code.multiply(block, left, right, k)
+        goes_on = self.inst in self.x.unfinished and not self.lent
+        lanes = code.write(e, self.x.unfinished[self.inst] if goes_on else 0)
+        e.memory.give_back(self.lent)
+        return tile(self.layout, [b.cast(v, acc.dtype) for v in lanes])
+
+    def left(self) -> Described | Held:
+        """The left operand; it stays in registers where it is as it must be there."""
+        value = self.inst.operands[0]
+        goal = None if value in self.x.staged else in_registers(self.x, self.inst, self.found)
+        return Held(self, self.x.tile(value, goal)) if goal else self.described(0)
+
+    def described(self, side: int) -> Described:
+        value = self.inst.operands[side]
+        staged = self.x.staged.get(value)
+        if staged is None:
+            staged = put(self.x, self.x.tile(value), side, self.found)
+            self.lent += 1
+        return Described(self.e, side, staged, self.layout)
+
+
+def in_registers(x: Lowering, inst: Inst, found: Instruction) -> Layout | None:
+    """The layout of a left operand that each thread has what it needs of; None: it lacks some."""
+    value = inst.operands[0]
+    held = x.tiles[value]
+    goal = fragment(x.layout(inst.result), value.type.shape, found)
+    if held.uniform or convert.plan(held.layout, goal, held.dtype.bits).kind in IN_PLACE:
+        return goal
+    return None
+
+
+class Held:
+    """A left operand in registers."""
+
+    turned = None  # there is no other way
+
+    def __init__(self, product: Product, held: Tile):
+        self.words = mma.FromRegisters(product, 0, held)
+
+    def read(self, row: int, k: int) -> list[Lane]:
+        return self.words.read(0, row, k)
+
+
+class Assembly:
+    """The text of a product, and what it is given: first the sums, where there are any."""
+
+    def __init__(self, found: Instruction, registers: int, sums: Sequence[Lane]):
+        self.found = found
+        self.registers = registers
+        self.given = list(sums)
+        self.is_begun = bool(sums)
+        self.lines: list[str] = []
+        self.numbers: dict[str, int] = {}  # of operands, by their text
+
+    def multiply(self, block: Block, left: Described | Held, right: Described, k: int) -> None:
+        """One instruction."""
+        found = self.found
+        sums = self.listed(block.registers)
+        words = [self.operand(v) for v in left.read(block.row, k)]
+        first = self.listed(words) if left.turned is None else f"${words[0]}"
+        (place,) = [self.operand(v) for v in right.read(block.column, k)]
+        adds = "p" if self.is_begun or k else "q"
+        ends = [adds]
+        if found.result.is_float:
+            ends += ["1", "1"]  # signs
+        if found.operand.bits == 16:
+            ends += [str(int(o.turned)) for o in (left, right) if o.turned is not None]
+        self.lines.append(
+            f"wgmma.mma_async.sync.aligned.m{ROWS}n{block.columns}k{found.inner}.{found.name} "
+            f"{sums}, {first}, ${place}, {', '.join(ends)};"
+        )
+
+    def listed(self, numbers: Sequence[int]) -> str:
+        return "{" + ", ".join(f"${n}" for n in numbers) + "}"
+
+    def operand(self, lane: Lane) -> int:
+        if lane.text not in self.numbers:
+            self.numbers[lane.text] = self.registers + len(self.given)
+            self.given.append(lane)
+        return self.numbers[lane.text]
+
+    def write(self, e: Emitter, wait: int | None) -> list[Lane]:
+        """The sums, once at most `wait` products are under way; None does not wait."""
+        result = self.found.result
+        letter = "f" if result.is_float else "r"
+        text = [
+            "{ .reg .pred p, q;",
+            "setp.ne.b32 p, 1, 0; setp.ne.b32 q, 0, 0;",
+            "wgmma.fence.sync.aligned;",
+            *self.lines,
+            "wgmma.commit_group.sync.aligned;",
+        ]
+        if wait is not None:
+            text.append(f"wgmma.wait_group.sync.aligned {wait};")
+        tied = [str(n) for n in range(self.registers)] if self.is_begun else []
+        kinds = ["l" if v.dtype.bits == 64 else "r" for v in self.given[len(tied) :]]
+        constraints = [f"={letter}"] * self.registers + tied + kinds + ["~{memory}"]
+        return assembly(e, " ".join([*text, "}"]), constraints, self.given, result)
+
+
+def assembly(
+    e: Emitter, text: str, constraints: list[str], given: Sequence[Lane], result: DType
+) -> list[Lane]:
+    """A piece of assembly for all threads of a warpgroup; gives its outputs, all of one dtype."""
+    count = sum(c.startswith("=") for c in constraints)
+    kind = "{" + ", ".join([llvm_type(result)] * count) + "}"
+    operands = ", ".join(v.typed for v in given)
+    name = e.w.value(
+        f'call {kind} asm sideeffect "{text}", "{",".join(constraints)}"({operands}) convergent',
+        "wgmma",
+    )
+    return [e.b.value(f"extractvalue {kind} {name}, {k}", result, 1) for k in range(count)]
+
+
+def waited(e: Emitter, sums: Sequence[Lane]) -> list[Lane]:
+    """Sums of products that were under way, once all are over."""
+    dtype, count = sums[0].dtype, len(sums)
+    letter = "f" if dtype.is_float else "r"
+    constraints = [f"={letter}"] * count + [str(n) for n in range(count)] + ["~{memory}"]
+    return assembly(e, "wgmma.wait_group.sync.aligned 0;", constraints, sums, dtype)
