@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 from launch_case import Case, random
-from product_loops import attention, matmul, persistent, product_of, transposed
+from product_loops import attention, persistent, product_of, transposed
 
 import tilewright as tw
 from tilewright import language as tl
@@ -105,7 +105,8 @@ def cases() -> Iterator[Case]:
             {"M": m, "N": n, "K": k, "L": last, "num_warps": warps}, 2e-2,
         )  # fmt: skip
     for n, d, dtype, warps, rows in (
-        (160, 64, F16, 4, 64), (128, 128, BF16, 4, 64), (130, 64, BF16, 8, 128), (64, 64, F16, 4, 128)
+        (160, 64, F16, 4, 64), (128, 128, BF16, 4, 64), (130, 64, BF16, 8, 128),
+        (64, 64, F16, 4, 128),
     ):  # fmt: skip
         q, k, v = random((rows, d), dtype), random((n, d), dtype, 1), random((n, d), dtype, 2)
         yield Case(

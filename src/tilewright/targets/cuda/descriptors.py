@@ -7,7 +7,6 @@ from tilewright.ir import types as t
 from tilewright.targets.cuda.emitter import Emitter
 from tilewright.targets.cuda.layout import Layout, union
 from tilewright.targets.cuda.ldmatrix import rows_of
-from tilewright.targets.cuda.operands import Shared
 from tilewright.targets.cuda.tiles import Staged
 
 WIDEST = 128  # bytes of a row, and of what its swizzle goes over

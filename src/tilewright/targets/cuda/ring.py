@@ -19,6 +19,7 @@ from tilewright.targets.cuda.layout import Layout, union
 from tilewright.targets.cuda.memory import Place, Vector, offset_text
 from tilewright.targets.cuda.operands import Shared
 from tilewright.targets.cuda.tiles import Staged, Tile, tile, uniform
+from tilewright.targets.cuda.turns import Turns
 
 if TYPE_CHECKING:
     from tilewright.targets.cuda.lower import Lowering
@@ -63,6 +64,8 @@ class Ring:
         self.doubtful: dict[Inst, None] = {}  # of these, which no scalar code can answer for
         self.counter, self.state = self.low, [starts[k] for k in plan.carried]
         self.read, self.write = self.e.const(0), self.e.const(plan.stages - 1)
+        # Below which counter all turns are without a doubt; None: nobody can tell.
+        self.end_of_sure = Turns(x, loop).end(self.checked) if self.checked else None
         for stage in range(plan.stages - 1):
             self.look()
             self.copy(self.e.const(stage))
@@ -131,6 +134,23 @@ class Ring:
 
     def look(self) -> None:
         """Find out whether the next turn is without a doubt; best done among the products."""
+        if self.end_of_sure is None:
+            self.look_closely()
+            return
+        w, sure = self.e.w, self.e.b.lt(self.counter, self.end_of_sure)
+        slow, join = w.new_label("look"), w.new_label("join")
+        before = w.here
+        w.branch_often(sure.text, join, slow)
+        with w.apart(slow):
+            self.look_closely()
+            last = w.here
+            w.branch(join)
+        w.label(join)
+        arms = f"[true, %{before}], [{self.go.text}, %{last}]"
+        self.go = self.e.b.value(f"phi i1 {arms}", t.int1, 1)
+
+    def look_closely(self) -> None:
+        """The same from the turn's own addresses."""
         with self.later():
             self.go = self.e.b.lt(self.counter, self.high)
             for load in self.checked:
