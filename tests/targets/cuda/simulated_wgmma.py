@@ -44,12 +44,12 @@ def products(
 ) -> tuple[str, dict[str, str]]:
     """The function of a piece of assembly with products, and the functions that it calls."""
     outputs = sum(c.startswith("=") for c in constraints.split(","))
-    adds = "0" in constraints.split(",")
+    tied = {int(c): k for k, c in enumerate(constraints.split(",")[outputs:]) if c.isdigit()}
     total = result.strip("{} ").split(", ")[0]
     used: dict[str, str] = {"place": place_function(shared)}
     b = Body()
     zero = "0.0" if total == "float" else "0"
-    sums = {k: f"%a{k}" if adds else zero for k in range(outputs)}
+    sums = {k: f"%a{tied[k]}" if k in tied else zero for k in range(outputs)}
     own = b.value("call i32 @sim_word(ptr %s, i32 0)")
     lane, warp = b.value(f"and i32 {own}, 31"), b.value(f"and i32 {own}, 96")
     group, quad = b.value(f"lshr i32 {lane}, 2"), b.value(f"and i32 {lane}, 3")

@@ -205,7 +205,7 @@ class Rewriter:
         if line.startswith("define ptx_kernel"):
             line = re.sub(r'"nvvm[^"]*"="[^"]*" ?', "", line).replace("ptx_kernel ", "internal ")
             return line.replace(") nounwind", ", ptr %sim) nounwind")
-        line = line.replace("@llvm.nvvm.ex2.approx.f(", "@llvm.exp2.f32(")
+        line = re.sub(r"@llvm\.nvvm\.ex2\.approx\.(ftz\.)?f\(", "@llvm.exp2.f32(", line)
         line = line.replace("@llvm.nvvm.sqrt.approx.f(", "@llvm.sqrt.f32(")
         line = line.replace("@llvm.nvvm.rsqrt.approx.f(", "@sim_rsqrt(")
         line = QUOTIENT.sub(r"fdiv float \1, \2", line)

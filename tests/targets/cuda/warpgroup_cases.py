@@ -1,4 +1,4 @@
-"""Products of tiles that warpgroups multiply where they can: 64 rows and more, four warps and more."""
+"""Products of tiles that warpgroups multiply: 64 rows and more, four warps and more."""
 
 from __future__ import annotations
 

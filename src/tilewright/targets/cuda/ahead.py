@@ -28,9 +28,8 @@ class Plan:
     """A loop whose loads run `stages` - 1 turns ahead.
 
     `steps` computes, from the body's parameters, the addresses and masks of the loads, and the
-    parameters (`carried`, by number) of the turn after. After `first`, a product, no thread reads
-    what the turn before read; None: at the start of a turn none does. Products that are
-    `unfinished` end in the turn after theirs.
+    parameters (`carried`, by number) of the turn after. Products that are `unfinished` go on until
+    `first`, a product, has begun in the turn after; None: none do.
     """
 
     loads: dict[Inst, Shared]
@@ -38,7 +37,7 @@ class Plan:
     carried: tuple[int, ...]
     stages: int
     first: Inst | None
-    unfinished: frozenset[Inst]
+    unfinished: dict[Inst, Value]
 
 
 class Planner:
@@ -76,10 +75,12 @@ class Planner:
         if stages < 2:
             return None
         steps = tuple(inst for inst in body.insts if inst in needed.insts)
-        wide = flight.wide_dots(loop, self.x.arch, self.x.e.num_warps)
+        first = flight.first_product(body, self.x.arch, self.x.e.num_warps)
         lasting = {inst.result for inst in loads} | self.x.staged.keys()
-        going = frozenset(flight.unfinished(loop, wide, lasting, self.users))
-        first = wide[0] if going else None
+        going = flight.unfinished(loop, first, lasting, self.users) if first else {}
+        layout = self.x.layout
+        going = {dot: v for dot, v in going.items() if layout(v) == layout(dot.result)}
+        first = first if going else None
         return Plan(loads, steps, tuple(sorted(needed.carried)), stages, first, going)
 
     def shared_of(self, load: Inst) -> Shared | None:

@@ -2,48 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
-from tilewright.ir.inst import Inst, Value
+from tilewright.ir.inst import Block, Inst, Value, walk
 from tilewright.ops import dot, shape
 from tilewright.passes import loops
 from tilewright.targets.cuda import wgmma
 from tilewright.targets.cuda.arch import Arch
 
 
-def wide_dots(loop: Inst, arch: Arch, num_warps: int) -> list[Inst]:
-    """The products of a loop's body, not of loops within, that warpgroups make, in order."""
-    return [
-        inst
-        for inst in loop.blocks[0].insts
-        if inst.op is dot.dot and wgmma.instruction_for(inst, arch, num_warps) is not None
-    ]
+def first_product(body: Block, arch: Arch, num_warps: int) -> Inst | None:
+    """The first product of a loop's body, not of a loop within, that warpgroups make."""
+    for inst in body.insts:
+        if inst.op is dot.dot and wgmma.instruction_for(inst, arch, num_warps) is not None:
+            return inst
+    return None
 
 
 def unfinished(
-    loop: Inst, dots: Sequence[Inst], lasting: Collection[Value], users: Mapping[Value, list[Inst]]
-) -> list[Inst]:
-    """Of these products those that only the next turn's adds to, or what comes after the loop.
+    loop: Inst, first: Inst, lasting: Collection[Value], users: Mapping[Value, list[Inst]]
+) -> dict[Inst, Value]:
+    """Products that may go on until the first one of the next turn has begun, and what the loop
+    carries for them.
+
+    Nothing reads their sums before that: the first one adds to its own, the others' are read by
+    what comes later.
 
     Args:
-        lasting: values that stay in shared memory until the first product of the next turn.
+        lasting: values that stay in shared memory for as long.
     """
     body = loop.blocks[0]
-    end, params = body.terminator, loops.carried_params(loop, body)
-    carried = dict(zip(loops.yields(loop), params, strict=True))
+    params = dict(zip(loops.yields(loop), loops.carried_params(loop, body), strict=True))
+    order = {inner: k for k, inst in enumerate(body.insts) for inner in within(inst)}
 
-    def is_kept(value: Value) -> bool:
-        """Whether an operand is there for longer than a turn."""
+    def is_lasting(value: Value) -> bool:
         while value not in lasting and value.inst is not None and value.inst.op is shape.permute:
             (value,) = value.inst.operands
         return value in lasting
 
-    return [
-        inst
-        for inst in dots
-        if users[inst.result] == [end]
-        and carried[inst.result] is inst.operands[2]
-        and users[inst.operands[2]] == [inst]
-        and inst.result.type.dtype.bits == 32
-        and all(map(is_kept, inst.operands[:2]))
-    ]
+    def goes_on(inst: Inst) -> bool:
+        if inst.op is not dot.dot or users[inst.result] != [body.terminator]:
+            return False
+        if inst.result.type.dtype.bits != 32 or not is_lasting(inst.operands[1]):
+            return False
+        readers = users[params[inst.result]]
+        if inst is first:
+            own = inst.operands[2] is params[inst.result] and readers == [inst]
+            return own and is_lasting(inst.operands[0])
+        return all(order[user] > order[first] for user in readers)
+
+    found = body.insts[body.insts.index(first) :]
+    return {inst: params[inst.result] for inst in found if goes_on(inst)}
+
+
+def within(inst: Inst) -> list[Inst]:
+    """An instruction, and those in its blocks."""
+    return [inst, *(inner for block in inst.blocks for inner in walk(block))]

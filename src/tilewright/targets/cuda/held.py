@@ -1,4 +1,4 @@
-"""Operands of products in a loop that come from outside: in shared memory for as long as it runs."""
+"""Operands of products in a loop that come from outside lie in shared memory while it runs."""
 
 from __future__ import annotations
 

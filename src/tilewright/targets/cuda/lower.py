@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from tilewright.codegen.literals import Lane
 from tilewright.errors import UnsupportedError
@@ -22,6 +23,7 @@ from tilewright.targets.cuda.layout import Layout
 from tilewright.targets.cuda.memory import Memory
 from tilewright.targets.cuda.site_facts import describe_sites
 from tilewright.targets.cuda.tiles import Staged, Tile, convert, uniform
+from tilewright.targets.cuda.wgmma import Flight
 
 MOST_LINES = 4000  # of a kernel that is written in two versions
 # The kernel's own parameters, before the user's.
@@ -65,10 +67,7 @@ class Lowering:
         self.uses = count_uses(kernel)
         self.tiles: dict[Value, Tile] = {}
         self.staged: dict[Value, Staged] = {}  # what was copied to shared memory ahead
-        self.after: dict[Inst, Callable[[], None]] = {}  # what is due once these are written
-        # Products that need not be over when the next thing begins; how many groups of products
-        # may be under way after each, where that is asked for.
-        self.unfinished: dict[Inst, int | None] = {}
+        self.flights: dict[Inst, Flight] = {}
         # What is computed twice, to run ahead, would be counted twice.
         self.planner = ahead.Planner(self, kernel, 1 if counters else stages)
         self.converted: list[dict[tuple[Value, Layout], Tile]] = [{}]  # by open block
@@ -117,6 +116,17 @@ class Lowering:
     def bind(self, values: Sequence[Value], tiles: Sequence[Tile]) -> None:
         self.tiles.update(zip(values, tiles, strict=True))
 
+    def lanes(self, values: Sequence[Value]) -> list[Lane]:
+        """The registers of some values, one after the other."""
+        return [lane for value in values for lane in self.tiles[value].lanes]
+
+    def replace(self, values: Sequence[Value], lanes: Sequence[Lane]) -> None:
+        """Other registers for them."""
+        rest = iter(lanes)
+        for value in values:
+            held = self.tiles[value]
+            self.tiles[value] = Tile(held.layout, tuple(islice(rest, len(held.lanes))))
+
     def restart(self) -> None:
         """Begin to write the kernel's code again."""
         params = self.kernel.body.params
@@ -159,8 +169,6 @@ class Lowering:
             self.e.here = None  # what watching takes of shared memory is not the kernel's
             numbers.watch(self, inst)
         self.e.here = around
-        if inst in self.after:
-            self.after.pop(inst)()
 
 
 def lower(

@@ -95,10 +95,8 @@ class Ring:
         if self.plan.first is None:
             self.copy(self.write)
         else:
-            self.x.after[self.plan.first] = self.ask
-            self.x.unfinished.update(dict.fromkeys(self.plan.unfinished))
-            if self.plan.first in self.plan.unfinished:
-                self.x.unfinished[self.plan.first] = 1
+            going = wgmma.Flight(self.plan.first, self.plan.unfinished, self.ask)
+            self.x.flights.update(dict.fromkeys(going.insts, going))
         for load, shared in self.plan.loads.items():
             self.stage(load, Staged(shared, self.place(load, self.read)))
 
@@ -176,7 +174,8 @@ class Ring:
                     self.copies_of(self.doubtful, stage),
                     self.copies_of([k for k in self.plan.loads if k not in self.doubtful], stage),
                 )
-                with e.w.when((comes if self.doubtful else e.both(comes, unsure)).text):
+                some = comes if self.doubtful else e.both(comes, unsure)
+                with e.w.when(some.text, rarely=not self.doubtful):
                     for copies in late[0]:
                         self.check(copies)
                     with e.w.when(unsure.text):
@@ -203,11 +202,12 @@ class Ring:
 
     def close(self, carried: list[Tile]) -> list[Tile]:
         """After the loop: nothing is under way any more. Gives the carried values as they are."""
-        going = [k for k, v in enumerate(loops.yields(self.loop)) if v.inst in self.plan.unfinished]
         out = list(carried)
-        if going:
-            lanes = iter(wgmma.waited(self.e, [v for k in going for v in carried[k].lanes]))
-            for k in going:
+        values = self.plan.unfinished.values()
+        numbers = [k for k, p in enumerate(self.body.params[1:]) if p in values]
+        if numbers:
+            lanes = iter(wgmma.waited(self.e, [v for k in numbers for v in carried[k].lanes]))
+            for k in numbers:
                 out[k] = tile(out[k].layout, list(islice(lanes, len(out[k].lanes))))
         self.wait(0)
         self.e.memory.give_back(len(self.bases))

@@ -7,13 +7,13 @@ assembly: its instructions run in order, after everything before it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilewright.codegen.literals import Lane, llvm_type
 from tilewright.ir import types as t
-from tilewright.ir.inst import Inst
+from tilewright.ir.inst import Inst, Value
 from tilewright.ir.types import DType
 from tilewright.passes import constants
 from tilewright.targets.cuda import convert, descriptors, mma
@@ -113,6 +113,32 @@ def blocks_of(sums: Layout) -> list[Block]:
     ]
 
 
+@dataclass(frozen=True)
+class Flight:
+    """Products of a loop that go on until the `first` one of the next turn has begun.
+
+    Each is told with the value that the loop carries for it. `over` is called in each turn once
+    those of the turn before are over, and something else is under way.
+    """
+
+    first: Inst
+    unfinished: dict[Inst, Value]
+    over: Callable[[], None]
+
+    @property
+    def insts(self) -> list[Inst]:
+        return [self.first, *self.unfinished]
+
+    def over_by(self, inst: Inst) -> list[Value]:
+        """What is carried for the products that are over with this one, but its own."""
+        if inst is not self.first:
+            return []
+        return [value for other, value in self.unfinished.items() if other is not inst]
+
+    def is_first_to_go_on(self, inst: Inst) -> bool:
+        return inst is next(iter(self.unfinished))
+
+
 class Product:
     """One dot by wgmma."""
 
@@ -125,20 +151,28 @@ class Product:
         self.lent = 0
 
     def run(self) -> Tile:
-        e, b = self.e, self.e.b
-        acc = self.x.tile(self.inst.operands[2], self.layout)
+        x, e, b = self.x, self.e, self.e.b
+        acc = x.tile(self.inst.operands[2], self.layout)
         is_fresh = constants.number(self.inst.operands[2]) == 0
         sums = [] if is_fresh else [b.cast(v, self.found.result) for v in acc.lanes]
         left, right = self.left(), self.described(1)
         if self.lent:
             e.fence_async()
             e.barrier()
-        code = Assembly(self.found, self.layout.registers, sums)
+        flight = x.flights.get(self.inst)
+        before = flight.over_by(self.inst) if flight else []
+        code = Assembly(self.found, self.layout.registers, sums, x.lanes(before))
         for k in range(0, self.inst.operands[0].type.shape[1], self.found.inner):
             for block in blocks_of(self.layout):
                 code.multiply(block, left, right, k)
-        goes_on = self.inst in self.x.unfinished and not self.lent
-        lanes = code.write(e, self.x.unfinished[self.inst] if goes_on else 0)
+        goes_on = flight is not None and self.inst in flight.unfinished and not self.lent
+        wait = 0
+        if goes_on:
+            wait = 1 if self.inst is flight.first else None
+        lanes, over = code.write(e, wait)
+        x.replace(before, over)
+        if flight and flight.is_first_to_go_on(self.inst):
+            flight.over()
         e.memory.give_back(self.lent)
         return tile(self.layout, [b.cast(v, acc.dtype) for v in lanes])
 
@@ -180,12 +214,18 @@ class Held:
 
 
 class Assembly:
-    """The text of a product, and what it is given: first the sums, where there are any."""
+    """The text of a product, and what it is given: first the sums, where there are any.
 
-    def __init__(self, found: Instruction, registers: int, sums: Sequence[Lane]):
+    `riders` are sums of products before that are over when it goes on.
+    """
+
+    def __init__(
+        self, found: Instruction, registers: int, sums: Sequence[Lane], riders: Sequence[Lane]
+    ):
         self.found = found
         self.registers = registers
-        self.given = list(sums)
+        self.outputs = registers + len(riders)
+        self.given = [*sums, *riders]
         self.is_begun = bool(sums)
         self.lines: list[str] = []
         self.numbers: dict[str, int] = {}  # of operands, by their text
@@ -213,12 +253,12 @@ class Assembly:
 
     def operand(self, lane: Lane) -> int:
         if lane.text not in self.numbers:
-            self.numbers[lane.text] = self.registers + len(self.given)
+            self.numbers[lane.text] = self.outputs + len(self.given)
             self.given.append(lane)
         return self.numbers[lane.text]
 
-    def write(self, e: Emitter, wait: int | None) -> list[Lane]:
-        """The sums, once at most `wait` products are under way; None does not wait."""
+    def write(self, e: Emitter, wait: int | None) -> tuple[list[Lane], list[Lane]]:
+        """Sums and riders, once at most `wait` products are under way; None does not wait."""
         result = self.found.result
         letter = "f" if result.is_float else "r"
         text = [
@@ -230,10 +270,12 @@ class Assembly:
         ]
         if wait is not None:
             text.append(f"wgmma.wait_group.sync.aligned {wait};")
-        tied = [str(n) for n in range(self.registers)] if self.is_begun else []
+        first = 0 if self.is_begun else self.registers
+        tied = [str(n) for n in range(first, self.outputs)]
         kinds = ["l" if v.dtype.bits == 64 else "r" for v in self.given[len(tied) :]]
-        constraints = [f"={letter}"] * self.registers + tied + kinds + ["~{memory}"]
-        return assembly(e, " ".join([*text, "}"]), constraints, self.given, result)
+        constraints = [f"={letter}"] * self.outputs + tied + kinds + ["~{memory}"]
+        lanes = assembly(e, " ".join([*text, "}"]), constraints, self.given, result)
+        return lanes[: self.registers], lanes[self.registers :]
 
 
 def assembly(
