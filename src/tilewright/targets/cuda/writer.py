@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from tilewright.targets.cuda.unread import without_unread
+
 OFTEN = '!0 = !{!"branch_weights", i32 1000000, i32 1}'
 RARELY = '!1 = !{!"branch_weights", i32 1, i32 1000000}'
 
@@ -103,16 +105,6 @@ class Writer:
 
     def text(self, head: str) -> str:
         """The module: declarations, then the one kernel that `head` opens."""
-        return "\n".join(
-            [
-                *self.declared,
-                head,
-                "entry:",
-                *self.start,
-                *self.lines,
-                "  ret void",
-                *self.rare,
-                "}",
-                "",
-            ]
-        )
+        lines = ["entry:", *self.start, *self.lines, "  ret void", *self.rare]
+        lines = without_unread("\n".join(lines).split("\n"))
+        return "\n".join([*self.declared, head, *lines, "}", ""])
