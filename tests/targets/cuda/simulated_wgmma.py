@@ -199,6 +199,8 @@ def loaded(b: Body, p: str, kind: str) -> str:
     if kind in ("s8", "u8"):
         small = b.value(f"load i8, ptr {p}")
         return b.value(f"{'sext' if kind == 's8' else 'zext'} i8 {small} to i32")
+    if kind in ("e4m3", "e5m2"):
+        return narrow(b, b.value(f"load i8, ptr {p}"), kind)
     small = b.value(f"load i16, ptr {p}")
     if kind == "f16":
         half = b.value(f"bitcast i16 {small} to half")
@@ -206,3 +208,19 @@ def loaded(b: Body, p: str, kind: str) -> str:
     wide = b.value(f"zext i16 {small} to i32")
     high = b.value(f"shl i32 {wide}, 16")
     return b.value(f"bitcast i32 {high} to float")
+
+
+def narrow(b: Body, code: str, kind: str) -> str:
+    """A number of 8 bits by way of fp16, whose exponent counts from 8 further on than e4m3's."""
+    wide = b.value(f"zext i8 {code} to i16")
+    high = b.value(f"shl i16 {wide}, 8")
+    if kind == "e5m2":
+        half = b.value(f"bitcast i16 {high} to half")
+        return b.value(f"fpext half {half} to float")
+    sign = b.value(f"and i16 {high}, -32768")
+    size = b.value(f"and i16 {wide}, 127")
+    place = b.value(f"shl i16 {size}, 7")
+    both = b.value(f"or i16 {sign}, {place}")
+    half = b.value(f"bitcast i16 {both} to half")
+    small = b.value(f"fpext half {half} to float")
+    return b.value(f"fmul float {small}, 256.0")

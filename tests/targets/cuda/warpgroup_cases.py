@@ -13,7 +13,8 @@ from product_loops import attention, persistent, product_of, transposed
 import tilewright as tw
 from tilewright import language as tl
 
-F16, BF16 = np.float16, ml_dtypes.bfloat16
+F16, BF16, F32 = np.float16, ml_dtypes.bfloat16, np.float32
+E4, E5 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
 
 
 @tw.jit
@@ -30,8 +31,8 @@ def single(x, y, z, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, FORM: tl.
         right = tl.load(y + k[:, None] * N + j[None, :])
     if FORM[2] == "c":
         left = (left.to(tl.float32) * 0.5).to(left.dtype)
-        right = tl.where(k[:, None] % 3 == 0, 0.0, right).to(right.dtype)
-    total = tl.dot(left, right)
+        right = tl.where(k[:, None] % 3 == 0, 0.0, right.to(tl.float32)).to(right.dtype)
+    total = tl.dot(left, right, out_dtype=z.dtype.element_ty)
     tl.store(z + i[:, None] * N + j[None, :], total)
 
 
@@ -65,6 +66,18 @@ def two_sums(x, y, w, z, inner, M: tl.constexpr, N: tl.constexpr, K: tl.constexp
 
 
 @tw.jit
+def rows_times_rows(x, y, z, n, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    """x [M, n K] times y [N, n K] turned: both lie along what is summed over."""
+    i, j, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
+    total = tl.zeros((M, N), z.dtype.element_ty)
+    for start in range(0, n * K, K):
+        left = tl.load(x + i[:, None] * n * K + start + k[None, :])
+        right = tl.load(y + j[None, :] * n * K + start + k[:, None])
+        total = tl.dot(left, right, total)
+    tl.store(z + i[:, None] * N + j[None, :], total)
+
+
+@tw.jit
 def held(x, y, z, rows, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
     """The right operand stays while the left one goes over all rows."""
     i, j, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
@@ -88,13 +101,14 @@ def cases() -> Iterator[Case]:
     for n, form in enumerate(("nnl", "tnl", "ntl", "ttl", "nnc", "ttc")):
         for dtype, (m, columns, inner), warps in (
             (F16, (64, 128, 64), 4), (BF16, (128, 64, 32), 4), (F16, (128, 256, 128), 8),
-            (BF16, (64, 128, 16), 8),
+            (BF16, (64, 128, 16), 8), (F32, (64, 64, 32), 4), (np.int8, (64, 128, 64), 4),
+            (E4, (128, 64, 64), 8), (E5, (64, 32, 128), 4),
         ):  # fmt: skip
             x = random((inner, m) if form[0] == "t" else (m, inner), dtype, n)
             y = random((columns, inner) if form[1] == "t" else (inner, columns), dtype, n + 1)
             yield Case(
                 f"single {form} {m}x{columns}x{inner} {np.dtype(dtype)} {warps}", single, (1,),
-                [x, y, np.zeros((m, columns), np.float32)],
+                [x, y, np.zeros((m, columns), np.int32 if dtype is np.int8 else np.float32)],
                 {"M": m, "N": columns, "K": inner, "FORM": form, "num_warps": warps}, 1e-2,
             )  # fmt: skip
     for m, n, k, last, warps in ((64, 64, 32, 64, 4), (128, 64, 64, 32, 4), (64, 128, 64, 128, 8)):
@@ -120,11 +134,18 @@ def cases() -> Iterator[Case]:
 def loops() -> Iterator[Case]:
     blocks: dict[str, Any] = {"M": 64, "N": 64, "K": 32, "num_warps": 4}
     for n in (0, 1, 4):
-        x, y = random((32 * n, 64), F16), random((64, 32 * n), F16, 1)
-        yield Case(
-            f"turned products {n}", transposed, (1,),
-            [x, y, np.zeros((64, 64), np.float32), n], blocks, 1e-2,
-        )  # fmt: skip
+        for dtype in (F16, F32, np.int8, E4):
+            x, y = random((32 * n, 64), dtype), random((64, 32 * n), dtype, 1)
+            out = np.zeros((64, 64), np.int32 if dtype is np.int8 else F32)
+            yield Case(
+                f"turned products {n} {np.dtype(dtype)}", transposed, (1,), [x, y, out, n],
+                blocks, 1e-2,
+            )  # fmt: skip
+            x, y = random((64, 32 * n), dtype, 2), random((64, 32 * n), dtype, 3)
+            yield Case(
+                f"rows times rows {n} {np.dtype(dtype)}", rows_times_rows, (1,),
+                [x, y, np.zeros_like(out), n], blocks, 2e-2,
+            )  # fmt: skip
     x, y = random((256, 96), BF16), random((96, 64), BF16, 1)
     yield Case(
         "persistent", persistent, (2,), [x, y, np.zeros((256, 64), np.float32), 256, 96],

@@ -118,12 +118,16 @@ class Planner:
         return bool(self.users[value])
 
     def multiplies(self, inst: Inst, value: Value, shared: Shared) -> bool:
-        wide = wgmma.instruction_for(inst, self.x.arch, self.x.e.num_warps)
-        found = wide or mma.instruction_for(inst, self.x.arch)
-        if found is None or found.operand is not value.type.dtype or inst.operands[2] is value:
+        sides = [k for k in (0, 1) if inst.operands[k] is value]
+        if inst.operands[2] is value:
             return False
-        can_read = wgmma.can_read if wide else ldmatrix.can_load
-        return all(can_read(shared, k, found) for k in (0, 1) if inst.operands[k] is value)
+        wide = wgmma.instruction_for(inst, self.x.arch, self.x.e.num_warps)
+        if wide is not None:
+            return all(wgmma.can_read(shared, side, wide) for side in sides)
+        found = mma.instruction_for(inst, self.x.arch)
+        if found is None or found.operand is not value.type.dtype:
+            return False
+        return all(ldmatrix.can_load(shared, side, found) for side in sides)
 
 
 def rises(loop: Inst) -> bool:

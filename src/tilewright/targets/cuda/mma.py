@@ -246,7 +246,7 @@ class FromRegisters:
     def product_operand(self, value: Lane) -> Lane:
         """A value as the instruction takes it."""
         product = self.product
-        if product.found is TF32:
+        if product.found.operand is t.float32:
             return to_tf32(product.e, value)
         return product.e.b.cast(value, product.found.operand)
 

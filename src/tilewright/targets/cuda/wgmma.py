@@ -16,12 +16,12 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Value
 from tilewright.ir.types import DType
 from tilewright.passes import constants
-from tilewright.targets.cuda import convert, descriptors, mma
+from tilewright.targets.cuda import convert, descriptors, mma, tiles
 from tilewright.targets.cuda.arch import Arch
 from tilewright.targets.cuda.descriptors import Described
 from tilewright.targets.cuda.emitter import Emitter
-from tilewright.targets.cuda.layout import LANE_BITS, Layout
-from tilewright.targets.cuda.ldmatrix import rows_of, stage_for, store_tile
+from tilewright.targets.cuda.layout import LANE_BITS, Layout, blocked
+from tilewright.targets.cuda.ldmatrix import CHUNK, rows_of, stage_for, store_tile
 from tilewright.targets.cuda.mma import Instruction
 from tilewright.targets.cuda.operands import Shared, mma_a, operand_tile
 from tilewright.targets.cuda.tiles import Staged, Tile, tile
@@ -37,26 +37,45 @@ NARROWEST = 16  # columns, and so the fewest bytes of a row that has a swizzle: 
 MOST_SUMS = 128  # of a thread, which has 255 registers
 IN_PLACE = {"none", "registers"}  # conversions that move nothing between threads
 
-F16 = Instruction(t.float16, t.float32, 16, "f32.f16.f16")
-BF16 = Instruction(t.bfloat16, t.float32, 16, "f32.bf16.bf16")
+# What PTX calls the types of operands, with what they are added up in.
+NAMES = {
+    t.float16: ("f16", t.float32), t.bfloat16: ("bf16", t.float32), t.float32: ("tf32", t.float32),
+    t.float8e4nv: ("e4m3", t.float32), t.float8e5: ("e5m2", t.float32),
+    t.int8: ("s8", t.int32), t.uint8: ("u8", t.int32),
+}  # fmt: skip
+RESULTS = {t.float32: "f32", t.int32: "s32"}
+STEP = 32  # bytes along K of one instruction
 
 
 def instruction_for(inst: Inst, arch: Arch, num_warps: int) -> Instruction | None:
     """What multiplies these operands in warpgroups, if anything does."""
-    left, right, acc = (v.type for v in inst.operands)
-    found = {t.float16: F16, t.bfloat16: BF16}.get(left.dtype)
-    if not arch.has_wgmma or found is None or right.dtype is not left.dtype:
+    found = named(inst)
+    if not arch.has_wgmma or found is None or num_warps < WARPS:
         return None
-    if len(acc.shape) != 2 or num_warps < WARPS or acc.shape[0] < ROWS:
+    left, acc = inst.operands[0].type, inst.operands[2].type
+    if len(acc.shape) != 2 or acc.shape[0] < ROWS or acc.dtype.is_integer and acc.dtype.bits != 32:
         return None
     rows, columns = acc.shape
     warps_m, warps_n = split_warps(acc.shape, num_warps)
     own = columns // warps_n  # columns of a warpgroup
     if rows // warps_m * own >> LANE_BITS > MOST_SUMS:
         return None
-    whole = warps_n == 1 or own * left.dtype.bytes >= descriptors.WIDEST
+    # Rows across K must not be shared by warpgroups.
+    whole = warps_n == 1 or left.dtype.bits != 16 or own * 2 >= descriptors.WIDEST
     fits = columns >= NARROWEST and left.shape[1] >= found.inner
     return found if whole and fits else None
+
+
+def named(inst: Inst) -> Instruction | None:
+    """The instruction for the types of a product."""
+    left, right = (v.type.dtype for v in inst.operands[:2])
+    if left not in NAMES or right not in NAMES or (left is not right and not left.is_fp8()):
+        return None
+    if left is t.float32 and inst.attrs.get("precision") != "tf32":
+        return None
+    (first, result), (second, _) = NAMES[left], NAMES[right]
+    name = f"{RESULTS[result]}.{first}.{second}"
+    return Instruction(left, result, STEP // left.bytes, name)
 
 
 def split_warps(shape: tuple[int, ...], num_warps: int) -> tuple[int, int]:
@@ -86,9 +105,23 @@ def put(x: Lowering, held: Tile, side: int, found: Instruction) -> Staged:
     """Write an operand to shared memory, which is lent for it."""
     e = x.e
     shared = staging(held.layout, side, found)
+    held = along_rows(e, held, shared)
+    if held.dtype is t.float32:
+        held = Tile(held.layout, tuple(mma.to_tf32(e, v) for v in held.lanes))
     base = e.memory.take(shared.size, descriptors.ALIGNMENT)
     store_tile(e, held, shared, base)
     return Staged(shared, base)
+
+
+def along_rows(e: Emitter, held: Tile, shared: Shared) -> Tile:
+    """The tile with neighbours of a row in each thread: else stores would meet in banks."""
+    row = rows_of(shared)
+    first = held.layout.span(row)[0]
+    if shared.bytes == 2 or 1 << first in held.layout.register:
+        return held
+    order = (row, 1 - row)
+    goal = blocked(shared.shape, e.num_warps, order, CHUNK // shared.bytes)
+    return tiles.convert(e, held, goal)
 
 
 @dataclass(frozen=True)
