@@ -78,6 +78,23 @@ def rows_times_rows(x, y, z, n, M: tl.constexpr, N: tl.constexpr, K: tl.constexp
 
 
 @tw.jit
+def quantized(x, y, scales, z, columns, inner, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    """Weights of 8 bits with a scale for each column and block of rows."""
+    i, j, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
+    total = tl.zeros((M, N), tl.float32)
+    for step in range(tl.cdiv(inner, K)):
+        inside = k < inner - step * K
+        left = tl.load(
+            x + i[:, None] * inner + step * K + k[None, :], mask=inside[None, :], other=0
+        )
+        at = y + (step * K + k[:, None]) * columns + j[None, :]
+        codes = tl.load(at, mask=inside[:, None] & (j[None, :] < columns), other=0)
+        scale = tl.load(scales + step * columns + j, mask=j < columns, other=0.0)
+        total += tl.dot(left, codes.to(x.dtype.element_ty) * scale[None, :].to(x.dtype.element_ty))
+    tl.store(z + i[:, None] * columns + j[None, :], total, mask=j[None, :] < columns)
+
+
+@tw.jit
 def held(x, y, z, rows, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
     """The right operand stays while the left one goes over all rows."""
     i, j, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
@@ -139,13 +156,24 @@ def loops() -> Iterator[Case]:
             out = np.zeros((64, 64), np.int32 if dtype is np.int8 else F32)
             yield Case(
                 f"turned products {n} {np.dtype(dtype)}", transposed, (1,), [x, y, out, n],
-                blocks, 1e-2,
+                blocks, 4e-2,
             )  # fmt: skip
             x, y = random((64, 32 * n), dtype, 2), random((64, 32 * n), dtype, 3)
             yield Case(
                 f"rows times rows {n} {np.dtype(dtype)}", rows_times_rows, (1,),
                 [x, y, np.zeros_like(out), n], blocks, 2e-2,
             )  # fmt: skip
+    for columns, inner, dtype in ((64, 160, F16), (48, 76, BF16)):
+        x, y = random((64, inner), dtype), random((inner, columns), np.int8, 1)
+        scales = random((-(-inner // 32), columns), F32, 2) / 64
+        yield Case(
+            f"quantized {columns}x{inner}", quantized, (1,),
+            [x, y, scales, np.zeros((64, columns), F32), columns, inner], blocks, 2e-2,
+        )  # fmt: skip
+    for stages in (2, 3):
+        yield product_of(
+            random((72, 160), F32), random((160, 64), F32, 1), {**blocks, "num_stages": stages}
+        )
     x, y = random((256, 96), BF16), random((96, 64), BF16, 1)
     yield Case(
         "persistent", persistent, (2,), [x, y, np.zeros((256, 64), np.float32), 256, 96],

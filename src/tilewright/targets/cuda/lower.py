@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -67,6 +67,7 @@ class Lowering:
         self.uses = count_uses(kernel)
         self.tiles: dict[Value, Tile] = {}
         self.staged: dict[Value, Staged] = {}  # what was copied to shared memory ahead
+        self.fetched: dict[Inst, Callable[[], Tile]] = {}  # loads that were made ahead
         self.flights: dict[Inst, Flight] = {}
         # What is computed twice, to run ahead, would be counted twice.
         self.planner = ahead.Planner(self, kernel, 1 if counters else stages)
@@ -131,7 +132,7 @@ class Lowering:
         """Begin to write the kernel's code again."""
         params = self.kernel.body.params
         self.tiles = {value: self.tiles[value] for value in params}
-        self.converted, self.staged = [{}], {}
+        self.converted, self.staged, self.fetched = [{}], {}, {}
         self.memory.hazards.waited()
         self.e.memory.read.clear()
 
@@ -159,7 +160,7 @@ class Lowering:
             raise UnsupportedError(f"the CUDA target does not do {inst.op.name}", inst.loc)
         around, self.e.here = self.e.here, inst
         try:
-            found = rule(self, inst)
+            found = self.fetched[inst]() if inst in self.fetched else rule(self, inst)
         except UnsupportedError as error:
             error.loc = error.loc or inst.loc
             raise

@@ -60,7 +60,9 @@ def instruction_for(inst: Inst, arch: Arch) -> Instruction | None:
     if dtype.is_fp8() or (dtype is right.dtype is t.float16):
         # Every fp8 number is one of fp16.
         found = F16 if arch.capability >= 80 else F16_OLD
-    elif arch.capability < 80 or dtype is t.float32 and inst.attrs.get("precision") != "tf32":
+    elif (
+        arch.capability < 80 or dtype is t.float32 and inst.attrs.get("precision", "tf32") != "tf32"
+    ):
         return None
     else:
         found = {t.bfloat16: BF16, t.float32: TF32, t.int8: S8, t.uint8: U8}.get(dtype)

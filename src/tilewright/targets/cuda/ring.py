@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,9 @@ from tilewright.ops import shape
 from tilewright.passes import loops
 from tilewright.targets.cuda import descriptors, wgmma
 from tilewright.targets.cuda.ahead import Plan
+from tilewright.targets.cuda.emitter import WORDS
 from tilewright.targets.cuda.layout import Layout, union
-from tilewright.targets.cuda.memory import Place, Vector, offset_text
+from tilewright.targets.cuda.memory import Place, Vector, offset_text, value_of
 from tilewright.targets.cuda.operands import Shared
 from tilewright.targets.cuda.tiles import Staged, Tile, tile, uniform
 from tilewright.targets.cuda.turns import Turns
@@ -98,7 +100,11 @@ class Ring:
             going = wgmma.Flight(self.plan.first, self.plan.unfinished, self.ask)
             self.x.flights.update(dict.fromkeys(going.insts, going))
         for load, shared in self.plan.loads.items():
-            self.stage(load, Staged(shared, self.place(load, self.read)))
+            base = self.place(load, self.read)
+            if load in self.plan.fetched:
+                self.x.fetched[load] = partial(self.fetch, load, base)
+            else:
+                self.stage(load, Staged(shared, base))
 
     def ask(self) -> None:
         """Ask for a later turn's tiles, which lie where those of the turn before lay."""
@@ -194,6 +200,20 @@ class Ring:
             if user.op is shape.permute:
                 turned = Staged(staged.shared.permute(user.attrs["order"]), staged.base)
                 self.stage(user, turned)
+
+    def fetch(self, load: Inst, base: Lane) -> Tile:
+        """What a load gives, from where it was copied to."""
+        x, e = self.x, self.e
+        layout, dtype = x.access_layout(load), load.result.type.dtype
+        vectors = x.assigned.vectors(load)
+        shared = self.plan.loads[load]
+        targets = self.targets(layout, shared, base, [rs[0] for rs in vectors])
+        lanes: dict[int, Lane] = {}
+        for registers, target in zip(vectors, targets, strict=True):
+            words = e.load_shared(target, WORDS[8 * shared.bytes], len(registers))
+            lanes |= zip(registers, (value_of(e, w, dtype) for w in words), strict=True)
+        held = tile(layout, [lanes[r] for r in range(layout.registers)])
+        return x.in_layout(held, x.layout(load.result))
 
     def wait(self, count: int) -> None:
         """Until at most so many of this thread's groups of copies are under way."""

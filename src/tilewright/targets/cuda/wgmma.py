@@ -71,7 +71,7 @@ def named(inst: Inst) -> Instruction | None:
     left, right = (v.type.dtype for v in inst.operands[:2])
     if left not in NAMES or right not in NAMES or (left is not right and not left.is_fp8()):
         return None
-    if left is t.float32 and inst.attrs.get("precision") != "tf32":
+    if left is t.float32 and inst.attrs.get("precision", "tf32") != "tf32":
         return None
     (first, result), (second, _) = NAMES[left], NAMES[right]
     name = f"{RESULTS[result]}.{first}.{second}"
