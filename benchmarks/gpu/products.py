@@ -35,6 +35,51 @@ def matmul_kernel(
 
 
 @triton.jit
+def matmul_rows_kernel(
+    a_ptr, b_ptr, c_ptr, m, n, k,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, BAND: tl.constexpr,
+):  # fmt: skip
+    """a [m, k] times b [n, k] turned."""
+    pid = tl.program_id(0)
+    tiles_m, tiles_n = tl.cdiv(m, BLOCK_M), tl.cdiv(n, BLOCK_N)
+    first = pid // (BAND * tiles_n) * BAND
+    height = tl.minimum(tiles_m - first, BAND)
+    i = (first + pid % (BAND * tiles_n) % height) * BLOCK_M + tl.arange(0, BLOCK_M)
+    j = pid % (BAND * tiles_n) // height * BLOCK_N + tl.arange(0, BLOCK_N)
+    depth = tl.arange(0, BLOCK_K)
+    a_at = a_ptr + i[:, None] * k + depth[None, :]
+    b_at = b_ptr + j[None, :] * k + depth[:, None]
+    SUM: tl.constexpr = tl.int32 if a_ptr.dtype.element_ty == tl.int8 else tl.float32
+    total = tl.zeros((BLOCK_M, BLOCK_N), dtype=SUM)
+    for _ in range(0, k, BLOCK_K):
+        total = tl.dot(tl.load(a_at), tl.load(b_at), total)
+        a_at += BLOCK_K
+        b_at += BLOCK_K
+    tl.store(c_ptr + i[:, None] * n + j[None, :], total.to(c_ptr.dtype.element_ty))
+
+
+@triton.jit
+def matmul_int8_weights_kernel(
+    a_ptr, b_ptr, scale_ptr, c_ptr, m, n, k,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """a [m, k] in bf16 times b [k, n] in int8, with a scale for each column."""
+    i = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    j = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    depth = tl.arange(0, BLOCK_K)
+    a_at = a_ptr + i[:, None] * k + depth[None, :]
+    b_at = b_ptr + depth[:, None] * n + j[None, :]
+    total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    for _ in range(0, k, BLOCK_K):
+        a = tl.load(a_at)
+        total = tl.dot(a, tl.load(b_at).to(a.dtype), total)
+        a_at += BLOCK_K
+        b_at += BLOCK_K * n
+    total *= tl.load(scale_ptr + j)[None, :]
+    tl.store(c_ptr + i[:, None] * n + j[None, :], total.to(c_ptr.dtype.element_ty))
+
+
+@triton.jit
 def attention_kernel(
     q_ptr, k_ptr, v_ptr, out_ptr, length, scale,
     D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr,
