@@ -513,7 +513,8 @@ def matmul_rows(
         return Run(
             lambda k: k.matmul_rows_kernel[grid](
                 a, b, out, size, size, size, BLOCK_M=block[0], BLOCK_N=block[1], BLOCK_K=block[2],
-                BAND=8, num_warps=warps, num_stages=stages,
+                BAND=8, INTEGER=dtype is torch.int8, num_warps=warps,
+                num_stages=stages,
             ),
             [out], product, size / 256,
         )  # fmt: skip

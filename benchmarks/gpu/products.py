@@ -38,6 +38,7 @@ def matmul_kernel(
 def matmul_rows_kernel(
     a_ptr, b_ptr, c_ptr, m, n, k,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, BAND: tl.constexpr,
+    INTEGER: tl.constexpr,
 ):  # fmt: skip
     """a [m, k] times b [n, k] turned."""
     pid = tl.program_id(0)
@@ -49,8 +50,7 @@ def matmul_rows_kernel(
     depth = tl.arange(0, BLOCK_K)
     a_at = a_ptr + i[:, None] * k + depth[None, :]
     b_at = b_ptr + j[None, :] * k + depth[:, None]
-    SUM: tl.constexpr = tl.int32 if a_ptr.dtype.element_ty == tl.int8 else tl.float32
-    total = tl.zeros((BLOCK_M, BLOCK_N), dtype=SUM)
+    total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.int32 if INTEGER else tl.float32)
     for _ in range(0, k, BLOCK_K):
         total = tl.dot(tl.load(a_at), tl.load(b_at), total)
         a_at += BLOCK_K

@@ -31,7 +31,8 @@ class Plan:
     Those that are `fetched` go on to registers, products read the others as they lie. `steps`
     computes, from the body's parameters, the addresses and masks of the loads, and the parameters
     (`carried`, by number) of the turn after. Products that are `unfinished` go on until `first`, a
-    product, has begun in the turn after; None: none do.
+    product, has begun in the turn after; None: none do. Operands that are `kept` are in two places
+    by turns, so that the next ones can be computed while products go on.
     """
 
     loads: dict[Inst, Shared]
@@ -41,6 +42,7 @@ class Plan:
     stages: int
     first: Inst | None
     unfinished: dict[Inst, Value]
+    kept: dict[Value, Shared]
 
 
 class Planner:
@@ -85,9 +87,24 @@ class Planner:
         going = flight.unfinished(loop, first, lasting, self.users) if first else {}
         layout = self.x.layout
         going = {dot: v for dot, v in going.items() if layout(v) == layout(dot.result)}
+        kept: dict[Value, Shared] = {}
+        if first in going:
+            kept = self.kept(first, lasting)
+            if stages * sum(s.size for s in loads.values()) + size_of_two(kept) > limit:
+                kept, going = {}, {dot: v for dot, v in going.items() if dot is not first}
         first = first if going else None
         carried = tuple(sorted(needed.carried))
-        return Plan(loads, frozenset(fetched), steps, carried, stages, first, going)
+        return Plan(loads, frozenset(fetched), steps, carried, stages, first, going, kept)
+
+    def kept(self, product: Inst, lasting: Collection[Value]) -> dict[Value, Shared]:
+        """Where a product's operands lie that are computed in its turn."""
+        x, out = self.x, {}
+        found = wgmma.instruction_for(product, x.arch, x.e.num_warps)
+        for side, value in enumerate(product.operands[:2]):
+            held = side == 0 and wgmma.comes_in_place(x, product, x.layout(value), found)
+            if not held and not flight.lasts(value, lasting):
+                out[value] = wgmma.staging(x.layout(value), side, found)
+        return out
 
     def fetched(
         self, body: Block, loads: Collection[Inst], room: int, needed: Needed
@@ -181,6 +198,11 @@ def own_tile(layout: Layout, vector: Sequence[int], bytes: int) -> Shared:
     inner = [layout.register[log2(r)] for r in vector if r.bit_count() == 1]
     order = f2.independent([*inner, *layout.lane, *layout.warp, *layout.register])
     return Shared(layout.shape, f2.inverse(order), bytes)
+
+
+def size_of_two(kept: dict[Value, Shared]) -> int:
+    """Bytes of the places of these operands."""
+    return 2 * sum(rounded(s.size, descriptors.ALIGNMENT) for s in kept.values())
 
 
 def rises(loop: Inst) -> bool:

@@ -26,7 +26,7 @@ def unfinished(
     carries for them.
 
     Nothing reads their sums before that: the first one adds to its own, the others' are read by
-    what comes later.
+    what comes later. Operands of the first one that do not last must be kept in two places.
 
     Args:
         lasting: values that stay in shared memory for as long.
@@ -35,24 +35,27 @@ def unfinished(
     params = dict(zip(loops.yields(loop), loops.carried_params(loop, body), strict=True))
     order = {inner: k for k, inst in enumerate(body.insts) for inner in within(inst)}
 
-    def is_lasting(value: Value) -> bool:
-        while value not in lasting and value.inst is not None and value.inst.op is shape.permute:
-            (value,) = value.inst.operands
-        return value in lasting
-
     def goes_on(inst: Inst) -> bool:
         if inst.op is not dot.dot or users[inst.result] != [body.terminator]:
             return False
-        if inst.result.type.dtype.bits != 32 or not is_lasting(inst.operands[1]):
+        if inst.result.type.dtype.bits != 32:
             return False
         readers = users[params[inst.result]]
         if inst is first:
-            own = inst.operands[2] is params[inst.result] and readers == [inst]
-            return own and is_lasting(inst.operands[0])
-        return all(order[user] > order[first] for user in readers)
+            return inst.operands[2] is params[inst.result] and readers == [inst]
+        return lasts(inst.operands[1], lasting) and all(
+            order[user] > order[first] for user in readers
+        )
 
     found = body.insts[body.insts.index(first) :]
     return {inst: params[inst.result] for inst in found if goes_on(inst)}
+
+
+def lasts(value: Value, lasting: Collection[Value]) -> bool:
+    """Whether a value, perhaps a turned one, is among those that stay."""
+    while value not in lasting and value.inst is not None and value.inst.op is shape.permute:
+        (value,) = value.inst.operands
+    return value in lasting
 
 
 def within(inst: Inst) -> list[Inst]:

@@ -67,6 +67,7 @@ class Lowering:
         self.uses = count_uses(kernel)
         self.tiles: dict[Value, Tile] = {}
         self.staged: dict[Value, Staged] = {}  # what was copied to shared memory ahead
+        self.places: dict[Value, Staged] = {}  # where operands are to be put
         self.fetched: dict[Inst, Callable[[], Tile]] = {}  # loads that were made ahead
         self.flights: dict[Inst, Flight] = {}
         # What is computed twice, to run ahead, would be counted twice.

@@ -62,6 +62,10 @@ class Ring:
             k: self.e.memory.take(size * s.size, descriptors.ALIGNMENT)
             for k, s in plan.loads.items()
         }
+        self.places = {
+            v: self.e.memory.take(2 * s.size, descriptors.ALIGNMENT) for v, s in plan.kept.items()
+        }
+        self.odd = self.e.const(0)  # which of the two places is this turn's
         self.checked = [k for k in plan.loads if x.guard.is_checked(k)]
         self.doubtful: dict[Inst, None] = {}  # of these, which no scalar code can answer for
         self.counter, self.state = self.low, [starts[k] for k in plan.carried]
@@ -78,13 +82,12 @@ class Ring:
 
     def values(self) -> list[Tile]:
         one = self.x.layout(self.body.params[0])
-        return [uniform(v, one) for v in (self.counter, self.read, self.write, self.go)] + (
-            self.state
-        )
+        lanes = (self.counter, self.read, self.write, self.odd, self.go)
+        return [uniform(v, one) for v in lanes] + self.state
 
     def set(self, values: Sequence[Tile]) -> None:
-        self.counter, self.read, self.write, self.go = (v.lane for v in values[:4])
-        self.state = list(values[4:])
+        self.counter, self.read, self.write, self.odd, self.go = (v.lane for v in values[:5])
+        self.state = list(values[5:])
 
     # --- one turn
 
@@ -105,6 +108,10 @@ class Ring:
                 self.x.fetched[load] = partial(self.fetch, load, base)
             else:
                 self.stage(load, Staged(shared, base))
+        for value, place in self.places.items():
+            shared = self.plan.kept[value]
+            far = self.e.b.mul(self.odd, self.e.const(shared.size))
+            self.x.places[value] = Staged(shared, self.e.b.add(place, far))
 
     def ask(self) -> None:
         """Ask for a later turn's tiles, which lie where those of the turn before lay."""
@@ -115,6 +122,7 @@ class Ring:
         """At the end of the body, where a branch does not tear the products apart."""
         self.finish(self.write)
         self.read, self.write = self.following(self.read), self.following(self.write)
+        self.odd = self.e.xor(self.odd, 1)
         self.look()
 
     @contextmanager
@@ -230,7 +238,7 @@ class Ring:
             for k in numbers:
                 out[k] = tile(out[k].layout, list(islice(lanes, len(out[k].lanes))))
         self.wait(0)
-        self.e.memory.give_back(len(self.bases))
+        self.e.memory.give_back(len(self.bases) + len(self.places))
         return out
 
     # --- stages

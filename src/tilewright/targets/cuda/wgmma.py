@@ -103,14 +103,20 @@ def fragment(sums: Layout, shape: Sequence[int], found: Instruction) -> Layout:
 
 def put(x: Lowering, held: Tile, side: int, found: Instruction) -> Staged:
     """Write an operand to shared memory, which is lent for it."""
-    e = x.e
     shared = staging(held.layout, side, found)
+    # First what takes other memory for a while.
+    held = prepared(x.e, held, shared)
+    staged = Staged(shared, x.e.memory.take(shared.size, descriptors.ALIGNMENT))
+    store_tile(x.e, held, shared, staged.base)
+    return staged
+
+
+def prepared(e: Emitter, held: Tile, shared: Shared) -> Tile:
+    """An operand as it is stored."""
     held = along_rows(e, held, shared)
-    if held.dtype is t.float32:
-        held = Tile(held.layout, tuple(mma.to_tf32(e, v) for v in held.lanes))
-    base = e.memory.take(shared.size, descriptors.ALIGNMENT)
-    store_tile(e, held, shared, base)
-    return Staged(shared, base)
+    if held.dtype is not t.float32:
+        return held
+    return Tile(held.layout, tuple(mma.to_tf32(e, v) for v in held.lanes))
 
 
 def along_rows(e: Emitter, held: Tile, shared: Shared) -> Tile:
@@ -182,6 +188,7 @@ class Product:
         self.found = found
         self.layout = x.layout(inst.result)
         self.lent = 0
+        self.stores = False
 
     def run(self) -> Tile:
         x, e, b = self.x, self.e, self.e.b
@@ -189,7 +196,7 @@ class Product:
         is_fresh = constants.number(self.inst.operands[2]) == 0
         sums = [] if is_fresh else [b.cast(v, self.found.result) for v in acc.lanes]
         left, right = self.left(), self.described(1)
-        if self.lent:
+        if self.stores:
             e.fence_async()
             e.barrier()
         flight = x.flights.get(self.inst)
@@ -216,22 +223,31 @@ class Product:
         return Held(self, self.x.tile(value, goal)) if goal else self.described(0)
 
     def described(self, side: int) -> Described:
-        value = self.inst.operands[side]
-        staged = self.x.staged.get(value)
+        x, value = self.x, self.inst.operands[side]
+        staged = x.staged.get(value)
         if staged is None:
-            staged = put(self.x, self.x.tile(value), side, self.found)
-            self.lent += 1
+            self.stores = True
+            staged = x.places.get(value)
+            if staged is not None:
+                store_tile(self.e, prepared(self.e, x.tile(value), staged.shared), *staged.where)
+            else:
+                staged = put(x, x.tile(value), side, self.found)
+                self.lent += 1
         return Described(self.e, side, staged, self.layout)
 
 
 def in_registers(x: Lowering, inst: Inst, found: Instruction) -> Layout | None:
     """The layout of a left operand that each thread has what it needs of; None: it lacks some."""
-    value = inst.operands[0]
-    held = x.tiles[value]
-    goal = fragment(x.layout(inst.result), value.type.shape, found)
-    if held.uniform or convert.plan(held.layout, goal, held.dtype.bits).kind in IN_PLACE:
-        return goal
+    held = x.tiles[inst.operands[0]]
+    if held.uniform or comes_in_place(x, inst, held.layout, found):
+        return fragment(x.layout(inst.result), held.layout.shape, found)
     return None
+
+
+def comes_in_place(x: Lowering, inst: Inst, layout: Layout, found: Instruction) -> bool:
+    """Whether a left operand in a layout is in the threads that take it."""
+    goal = fragment(x.layout(inst.result), layout.shape, found)
+    return convert.plan(layout, goal, found.operand.bits).kind in IN_PLACE
 
 
 class Held:
