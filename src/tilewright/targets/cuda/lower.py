@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from tilewright.codegen.literals import Lane
@@ -13,7 +13,7 @@ from tilewright.ir.inst import Block, Inst, Kernel, Value, walk
 from tilewright.ir.rewrite import count_uses
 from tilewright.ops import dot
 from tilewright.targets.counting import SITE_WORDS, work_of
-from tilewright.targets.cuda import ahead, assign, control, dot_table, numbers, rules
+from tilewright.targets.cuda import ahead, assign, control, dot_table, numbers, rules, wgmma
 from tilewright.targets.cuda.arch import ENTRY, Arch
 from tilewright.targets.cuda.axes import axes
 from tilewright.targets.cuda.counters import FLOPS_WORD, Counters
@@ -23,7 +23,6 @@ from tilewright.targets.cuda.layout import Layout
 from tilewright.targets.cuda.memory import Memory
 from tilewright.targets.cuda.site_facts import describe_sites
 from tilewright.targets.cuda.tiles import Staged, Tile, convert, uniform
-from tilewright.targets.cuda.wgmma import Flight
 
 MOST_LINES = 4000  # of a kernel that is written in two versions
 # The kernel's own parameters, before the user's.
@@ -69,7 +68,7 @@ class Lowering:
         self.staged: dict[Value, Staged] = {}  # what was copied to shared memory ahead
         self.places: dict[Value, Staged] = {}  # where operands are to be put
         self.fetched: dict[Inst, Callable[[], Tile]] = {}  # loads that were made ahead
-        self.flights: dict[Inst, Flight] = {}
+        self.flights: dict[Inst, wgmma.Flight] = {}
         # What is computed twice, to run ahead, would be counted twice.
         self.planner = ahead.Planner(self, kernel, 1 if counters else stages)
         self.converted: list[dict[tuple[Value, Layout], Tile]] = [{}]  # by open block
@@ -192,6 +191,8 @@ def lower(
         max_registers: what a thread may use at most; 0: whatever fits.
         counters: compile in the counters of `targets.counting`.
     """
+    if max_registers and max_registers < wgmma.MOST_REGISTERS:
+        arch = replace(arch, warpgroups=False)
     try:
         x = Lowering(kernel, arch, num_warps, bounds, stages, counters)
         params = bind_params(x)

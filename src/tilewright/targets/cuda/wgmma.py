@@ -35,6 +35,7 @@ ROWS = 64  # of the result of one instruction
 WIDEST = 256  # its most columns
 NARROWEST = 16  # columns, and so the fewest bytes of a row that has a swizzle: 32
 MOST_SUMS = 128  # of a thread, which has 255 registers
+MOST_REGISTERS = 168  # of a thread that holds them; the assembler does not take fewer
 IN_PLACE = {"none", "registers"}  # conversions that move nothing between threads
 
 # What PTX calls the types of operands, with what they are added up in.
