@@ -30,7 +30,7 @@ MOST_WARPS = 32
 # Explicit code gains nothing from LLVM's optimizer (matmul spilled more with O1), and
 # levels 1 to 3 of code generation write the same PTX, the first a fifth faster.
 PASSES, CODEGEN_LEVEL = "O0", 1
-HEADER = re.compile(r"^; arch (\S+)")
+HEADER = re.compile(r"^; arch (\S+) shared (\d+)")
 
 
 class CudaTarget:
@@ -85,7 +85,7 @@ class CudaTarget:
             "warp_size": WARP,
             "capability": arch.capability,
         }
-        text = f"; arch {arch.name}\n{lowered.text}"
+        text = f"; arch {arch.name} shared {lowered.shared}\n{lowered.text}"
         return Code(text, json.loads(json.dumps(metadata)))
 
     def assemble(self, code: Code) -> bytes:
@@ -101,7 +101,8 @@ class CudaTarget:
             return modules.link(found, self.assembly(version).encode())[0]
 
         with modules.any_time(stream):
-            return fitted(text, arch_of(text), build, partial(modules.registers, found, name=ENTRY))
+            count = partial(modules.registers, found, name=ENTRY)
+            return fitted(text, arch_of(text), int(HEADER.match(text)[2]), build, count)
 
     def assembly(self, text: str) -> str:
         """The PTX of a lowered kernel."""
