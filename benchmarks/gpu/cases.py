@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -470,9 +471,12 @@ def gemv(rows: int, cols: int) -> Case:
 # --- products
 
 
-def matmul(size: int, block: tuple[int, int, int], warps: int, stages: int) -> Case:
+def matmul(
+    size: int, block: tuple[int, int, int], warps: int, stages: int, dtype: torch.dtype = BF16
+) -> Case:
     def make() -> Run:
-        a, b, out = (f(size, size, dtype=BF16) for f in (normal, normal, empty))
+        a, b, out = (f(size, size, dtype=dtype) for f in (normal, normal, empty))
+        torch.backends.cuda.matmul.allow_tf32 = True
         grid = ((size // block[0]) * (size // block[1]),)
         return Run(
             lambda k: k.matmul_kernel[grid](
@@ -482,21 +486,76 @@ def matmul(size: int, block: tuple[int, int, int], warps: int, stages: int) -> C
             [out], lambda: torch.matmul(a, b), size / 256,
         )  # fmt: skip
 
-    return Case(f"matmul {size} bf16", 2 * size**3, make, COMPUTE)
+    return Case(product_name(size, dtype, block), 2 * size**3, make, COMPUTE)
 
 
-def attention(batch: int, length: int, d: int) -> Case:
+def product_name(size: int, dtype: torch.dtype, block: tuple[int, int, int]) -> str:
+    kinds = {BF16: "bf16", F16: "fp16", F32: "tf32", torch.int8: "int8"}
+    return f"matmul {size} {kinds.get(dtype, 'fp8')}, {'x'.join(map(str, block))}"
+
+
+def matmul_rows(
+    size: int, dtype: torch.dtype, block: tuple[int, int, int], warps: int, stages: int
+) -> Case:
+    def make() -> Run:
+        if dtype is torch.int8:
+            a, b = (numbers(100, size, size, dtype=dtype) for _ in range(2))
+            out = empty(size, size, dtype=torch.int32)
+            product = partial(torch._int_mm, a, b.T)
+        else:
+            a, b = (normal(size, size, dtype=dtype) for _ in range(2))
+            one = torch.ones((), device=a.device)
+            out = empty(size, size, dtype=BF16)
+            product = partial(
+                torch._scaled_mm, a, b.T, one, one, out_dtype=BF16, use_fast_accum=True
+            )
+        grid = ((size // block[0]) * (size // block[1]),)
+        return Run(
+            lambda k: k.matmul_rows_kernel[grid](
+                a, b, out, size, size, size, BLOCK_M=block[0], BLOCK_N=block[1], BLOCK_K=block[2],
+                BAND=8, INTEGER=dtype is torch.int8, num_warps=warps,
+                num_stages=stages,
+            ),
+            [out], product, size / 256,
+        )  # fmt: skip
+
+    return Case(product_name(size, dtype, block), 2 * size**3, make, COMPUTE)
+
+
+def matmul_int8_weights(size: int, block: tuple[int, int, int], warps: int, stages: int) -> Case:
+    def make() -> Run:
+        a, out = normal(size, size, dtype=BF16), empty(size, size, dtype=BF16)
+        b = numbers(100, size, size, dtype=torch.int8)
+        scale = normal(size, dtype=F32) / 100
+        return Run(
+            lambda k: k.matmul_int8_weights_kernel[(size // block[0], size // block[1])](
+                a, b, scale, out, size, size, size, BLOCK_M=block[0], BLOCK_N=block[1],
+                BLOCK_K=block[2], num_warps=warps, num_stages=stages,
+            ),
+            [out], lambda: torch.matmul(a, b.to(BF16)) * scale.to(BF16), size / 256,
+        )  # fmt: skip
+
+    blocks = "x".join(map(str, block))
+    return Case(f"matmul {size} bf16 by int8 weights, {blocks}", 2 * size**3, make, COMPUTE)
+
+
+def attention(
+    batch: int, length: int, d: int, block: tuple[int, int] = (128, 64), warps: int = 4,
+    causal: bool = False,
+) -> Case:  # fmt: skip
     def make() -> Run:
         q, k, v, out = (f(1, batch, length, d, dtype=F16) for f in (*[normal] * 3, empty))
         return Run(
-            lambda kernels: kernels.attention_kernel[(cdiv(length, 128), batch)](
-                q, k, v, out, length, d**-0.5, D=d, BLOCK_M=128, BLOCK_N=64, num_warps=4,
-                num_stages=3,
+            lambda kernels: kernels.attention_kernel[(cdiv(length, block[0]), batch)](
+                q, k, v, out, length, d**-0.5, D=d, BLOCK_M=block[0], BLOCK_N=block[1],
+                CAUSAL=causal, num_warps=warps, num_stages=3,
             ),
-            [out], lambda: F.scaled_dot_product_attention(q, k, v), 1e-2,
+            [out], lambda: F.scaled_dot_product_attention(q, k, v, is_causal=causal), 1e-2,
         )  # fmt: skip
 
-    return Case(f"attention {batch}x{length}x{d} fp16", 4 * batch * length**2 * d, make, COMPUTE)
+    flops = 4 * batch * length**2 * d // (2 if causal else 1)
+    name = f"attention {batch}x{length}x{d}{' causal' if causal else ''} fp16"
+    return Case(f"{name}, {block[0]}x{block[1]} {warps} warps", flops, make, COMPUTE)
 
 
 def all_cases() -> list[Case]:
@@ -541,6 +600,13 @@ def all_cases() -> list[Case]:
         histogram(n, 1024, "histogram_atomic_kernel", "histogram, atomic", block=1024),
         embedding(16384, 32000, 4096), gather(n, 1 << 22), scatter_add(1 << 24, 1 << 22),
         gemv(16384, 16384),
-        matmul(4096, (128, 128, 64), 4, 3), matmul(8192, (128, 256, 64), 8, 3),
-        attention(64, 4096, 64),
+        matmul(4096, (128, 128, 64), 4, 3), matmul(4096, (128, 256, 64), 8, 3),
+        matmul(8192, (128, 256, 64), 8, 3), matmul(2048, (128, 128, 64), 8, 3, F16),
+        matmul(4096, (128, 128, 32), 8, 3, F32),
+        matmul_rows(4096, torch.float8_e4m3fn, (128, 256, 128), 8, 3),
+        matmul_rows(4096, torch.int8, (128, 256, 128), 8, 3),
+        matmul_int8_weights(4096, (128, 128, 64), 8, 3),
+        attention(64, 4096, 64), attention(64, 4096, 64, (64, 64)),
+        attention(64, 4096, 64, causal=True), attention(64, 4096, 128, warps=8),
+        attention(64, 4096, 128, warps=8, causal=True),
     ]  # fmt: skip

@@ -1,12 +1,12 @@
 """Run, step through and explain Triton kernels on CPUs and NVIDIA GPUs."""
 
-from tilewright import debug, language, runtime, testing
+from tilewright import language, runtime
 from tilewright.config import options
 from tilewright.errors import CompileError as CompilationError
 from tilewright.errors import OutOfResources, TilewrightError
 from tilewright.errors import TilewrightError as TritonError
-from tilewright.instruments.watch import watch
 from tilewright.lang.constexpr import constexpr_function
+from tilewright.later import attributes as _attributes
 from tilewright.runtime.autotune import Autotuner, Config, Heuristics, autotune, heuristics
 from tilewright.runtime.host import (
     InterpreterError,
@@ -30,3 +30,15 @@ __all__ = [
     "language", "must_use_result", "next_power_of_2", "options", "reinterpret", "runtime",
     "set_allocator", "testing", "version", "watch",
 ]  # fmt: skip
+
+# What few programs use: modules, or names in modules, that are loaded then.
+_LATER = {
+    "debug": "tilewright.debug",
+    "testing": "tilewright.testing",
+    "watch": "tilewright.instruments.watch:watch",
+}
+__getattr__ = _attributes(__name__, _LATER)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

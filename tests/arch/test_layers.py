@@ -16,7 +16,7 @@ EXAMPLES = ROOT / "examples"
 
 # A layer is a folder or a file of the package. Each may import itself and what stands here; the
 # order of the table is the reading order, and every name in a row stands in a row above.
-BASE = {"config", "errors"}
+BASE = {"config", "errors", "later", "locks"}
 IR = BASE | {"ir"}
 OPS = IR | {"ops"}
 TARGETS = OPS | {"lang", "eager", "passes", "codegen"}
@@ -26,6 +26,8 @@ PUBLIC = INSTRUMENTS | {"instruments", "language", "testing", "debug"}
 MAY_IMPORT = {
     "config": set(),
     "errors": set(),
+    "locks": set(),
+    "later": {"locks"},
     "ir": BASE,
     "ops": IR,
     "lang": OPS,
@@ -46,17 +48,9 @@ MAY_IMPORT = {
 # Folders of one layer that do not know each other.
 STRANGERS = [("targets/cpu", "targets/cuda")]
 
-# Imports inside functions: packages that cost much and are met on first use ...
+# Imports inside functions: packages that cost much and are met on first use. Modules of our own
+# are put off by `later`, at the top of the file too.
 LAZY_PACKAGES = {"llvmlite", "torch", "cuda", "matplotlib", "cupy", "jinja2", "rich", "IPython"}
-# ... and modules of our own, with the file that may do so: a target is loaded when first used.
-LAZY_MODULES = {
-    ("targets/base.py", "tilewright.targets.cpu"),
-    ("targets/base.py", "tilewright.targets.cuda"),
-    # ... and a compiler when the disk cache has nothing.
-    ("targets/cpu/launch.py", "tilewright.targets.cpu.lower"),
-    ("targets/cpu/launch.py", "tilewright.targets.cpu.prints"),
-    ("targets/cuda/target.py", "tilewright.targets.cuda.lower"),
-}
 
 FILE_LINES = 600
 FUNCTION_LINES = 80
@@ -75,8 +69,10 @@ def layer_of(path: Path) -> str:
     return path.relative_to(PACKAGE).with_suffix("").parts[0]
 
 
-def imported(node: ast.Import | ast.ImportFrom, path: Path) -> list[str]:
+def imported(node: ast.Import | ast.ImportFrom | ast.Call, path: Path) -> list[str]:
     """Full names of the modules that a statement may load, of our own package or of others."""
+    if isinstance(node, ast.Call):
+        return [ast.literal_eval(node.args[0])]
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     base = node.module or ""
@@ -101,6 +97,12 @@ def import_statements(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
     return (n for n in ast.walk(tree) if isinstance(n, ast.Import | ast.ImportFrom))
 
 
+def put_off(tree: ast.AST) -> Iterator[ast.Call]:
+    """The calls of `later`, which name a module that is loaded when it is used."""
+    calls = (n for n in ast.walk(tree) if isinstance(n, ast.Call))
+    return (n for n in calls if isinstance(n.func, ast.Name) and n.func.id.strip("_") == "later")
+
+
 def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     return (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
 
@@ -109,7 +111,7 @@ def wrong_imports(path: Path, tree: ast.AST) -> list[str]:
     """Imports of `path` that its layer may not make."""
     layer = layer_of(path)
     found = []
-    for node in import_statements(tree):
+    for node in (*import_statements(tree), *put_off(tree)):
         for module in imported(node, path):
             target = layer_imported(module)
             if target not in MAY_IMPORT[layer] | {layer, None}:
@@ -131,8 +133,7 @@ def hidden_imports(path: Path, tree: ast.AST) -> list[str]:
         for node in import_statements(function):
             for module in imported(node, path):
                 package = module.split(".")[0]
-                mine = {m for file, m in LAZY_MODULES if file == name_of(path)}
-                if package in LAZY_PACKAGES or any(f"{module}.".startswith(m + ".") for m in mine):
+                if package in LAZY_PACKAGES:
                     continue
                 found[node.lineno, module] = f"{path}:{node.lineno}: {module} in {function.name}"
     return list(found.values())
@@ -183,6 +184,7 @@ def test_faults_are_found():
     assert len(wrong_imports(path, ast.parse("import tilewright.ops.math"))) == 1
     fine = ast.parse("import numpy\nfrom . import types\nfrom ..errors import want\n")
     assert not wrong_imports(path, fine)
+    assert len(wrong_imports(path, ast.parse('cache = later("tilewright.runtime.cache")'))) == 1
     sibling = ast.parse("from tilewright.targets.cuda import layout\nfrom ..cuda.mma import x")
     assert len(wrong_imports(PACKAGE / "targets" / "cpu" / "sample.py", sibling)) == 2
     hidden = ast.parse("def f():\n    import json\n    import llvmlite.binding\n")

@@ -126,6 +126,37 @@ def test_operators_for_cuda_run_on_the_cpu():
     assert twice(x).tolist() == [2.0] * 3
 
 
+def test_moving_copies():
+    """Where a program would find two tensors, there are two."""
+    plain = torch.ones(3)
+    moved = [
+        plain.cuda(), plain.to("cuda"), plain.to(device="cuda:0", dtype=torch.float32),
+        plain.to(0, torch.float32, True), plain.to(torch.device("cuda"), torch.float32),
+    ]  # fmt: skip
+    for x in moved:
+        assert x.is_cuda and x.to("cuda") is x and x.cuda() is x and x.to(torch.float32) is x
+        back = x.cpu()
+        x += 1
+        assert back.cpu() is back and back.to("cpu") is back
+        assert back.tolist() == [1.0] * 3
+    assert plain.tolist() == [1.0] * 3
+    made = torch.zeros(2, device="cuda")
+    assert made.to("cuda") is made
+    weight = torch.ones(2, requires_grad=True)
+    (weight.cuda() * 3).sum().backward()
+    assert weight.grad.tolist() == [3.0] * 2
+
+
+def test_products_of_more_digits():
+    a, b = (torch.randn(5, 5).bfloat16() for _ in range(2))
+    wanted = a.float() @ b.float()
+    assert torch.equal(torch.mm(a, b, out_dtype=torch.float32), wanted)
+    out = torch.empty(5, 5)
+    torch.addmm(wanted, a, b, out_dtype=torch.float32, out=out)
+    assert torch.equal(out, wanted + wanted)
+    assert torch.equal(torch.bmm(a[None], b[None], out_dtype=torch.float32)[0], wanted)
+
+
 def test_generators_of_tensors():
     generator = torch.Generator(device="cuda").manual_seed(3)
     assert generator.device.type == "cuda" and torch.Generator().device.type == "cpu"

@@ -13,6 +13,8 @@ harness.need()
 import torch
 import torch._inductor.config as inductor
 import torch.nn.functional as F
+import triton
+import triton.language as tl
 
 from tilewright.runtime import handle
 
@@ -77,6 +79,55 @@ def test_images():
         return F.interpolate(F.avg_pool2d(x, 2), scale_factor=2.0, mode="bilinear")
 
     compare(function, [tensor(2, 3, 17, 19)], "float32")
+
+
+@pytest.mark.parametrize("shape", [(4, 30000), (3, 5000)])
+def test_cooperative_reductions(shape):
+    """Programs that wait for each other, and functions that Inductor marks as the language's."""
+
+    def function(x):
+        return x.sum(-1), x.var(-1), x.amax()
+
+    with inductor.patch({"triton.force_cooperative_reductions": True}):
+        compare(function, [tensor(*shape)], "float32", grad=False, error=1e-4)
+
+
+@triton.jit
+def scale_kernel(x, y, n, factor, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(x + i, i < n) * factor, i < n)
+
+
+tuned_kernel = triton.autotune([triton.Config({"BLOCK": b}) for b in (64, 128)], ["n"])(
+    scale_kernel
+)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("tuned", [False, True])
+def test_kernels_of_programs(tuned, dynamic):
+    def function(x):
+        y, n = torch.empty_like(x), x.numel()
+        if tuned:
+            tuned_kernel[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, y, n, 2.5)
+        else:
+            scale_kernel[(triton.cdiv(n, 64),)](x, y, n, 2.5, BLOCK=64)
+        return y.sin() + 1
+
+    x = tensor(10, 77).float()
+    found = torch.compile(function, dynamic=dynamic)(x)
+    harness.close(found, (x.double() * 2.5).sin() + 1, 1e-5, "output")
+
+
+@pytest.mark.parametrize("dtype", ["float64", "uint8", "int16"])
+def test_numbers_of_other_types(dtype):
+    def function(x, factor):
+        return x * factor + x.shape[1]
+
+    x = tensor(10, 77).abs().to(getattr(torch, dtype))
+    for factor in (0.1, 0.3) if x.is_floating_point() else (3, 70):
+        found = torch.compile(function, dynamic=True)(x, factor)
+        assert torch.equal(found, function(x, factor))
 
 
 def test_random_numbers():

@@ -200,7 +200,7 @@ def test_compare_and_swap():
 
 
 def test_a_lock_that_nobody_opens_is_a_deadlock(monkeypatch):
-    monkeypatch.setattr("tilewright.eager.machine.MAX_POLLS", 50)
+    monkeypatch.setattr("tilewright.eager.machine.Eager.most_polls", 50)
 
     @jit
     def kernel(lock_ptr):
@@ -213,7 +213,7 @@ def test_a_lock_that_nobody_opens_is_a_deadlock(monkeypatch):
 
 
 def test_long_loops_that_end_are_no_deadlock(monkeypatch):
-    monkeypatch.setattr("tilewright.eager.machine.MAX_ROUNDS", 50)
+    monkeypatch.setattr("tilewright.eager.machine.Eager.most_rounds", 50)
 
     @jit
     def kernel(x_ptr):

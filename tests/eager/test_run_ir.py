@@ -91,7 +91,7 @@ def test_a_fault_names_the_users_line():
 
 
 def test_waiting_for_ever_is_found(monkeypatch):
-    monkeypatch.setattr("tilewright.eager.machine.MAX_POLLS", 20)
+    monkeypatch.setattr("tilewright.eager.machine.Eager.most_polls", 20)
 
     @jit
     def kernel(x_ptr, n):

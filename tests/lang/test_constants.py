@@ -133,6 +133,35 @@ def test_arguments_that_are_1_are_constants_for_functions_of_programs():
         strides_of[(1,)]((8, 1), 2)
 
 
+def half(n, *, _builder=None):
+    assert isinstance(n, tl.constexpr)
+    return tl.constexpr(n.value // 2)
+
+
+def unless_none(mask, value, *, _semantic):
+    is_none = isinstance(mask, tl.constexpr) and mask.value is None
+    return tl.constexpr(None) if is_none else value
+
+
+half.__triton_builtin__ = unless_none.__triton_builtin__ = True
+
+
+@tilewright.jit
+def calls_marked(x, N: tl.constexpr):
+    H: tl.constexpr = half(N)
+    i = tl.arange(0, H)
+    mask = i < 3
+    some = tl.load(x + i, mask, other=unless_none(mask, 7))
+    every = tl.load(x + i, None, other=unless_none(None, 7))
+    tl.store(x + H + i, some + every)
+
+
+def test_functions_that_bear_the_mark_of_tritons_get_constexprs():
+    x = np.arange(16, dtype=np.int32)
+    calls_marked[(1,)](x, 16)
+    assert x[8:].tolist() == [0, 2, 4, 10, 11, 12, 13, 14]
+
+
 @tilewright.constexpr_function
 def flag():
     return False

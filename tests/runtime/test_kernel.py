@@ -280,7 +280,7 @@ def test_descriptors(target):
 
     x = floats(64).reshape(8, 8)
     out = np.full((4, 4), -1, np.float32)
-    corner[(1,)](TensorDescriptor.from_tensor(x, [4, 4]), out)
+    corner[(1,)](TensorDescriptor.from_tensor(tensor=x, block_shape=[4, 4]), out)
     np.testing.assert_array_equal(out, np.pad(x[6:, 4:], ((0, 2), (0, 0))))
 
 

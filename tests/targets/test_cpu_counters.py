@@ -35,7 +35,7 @@ def check(kernel: Kernel, grid: tuple, values: list[Any]) -> None:
         observers=[wanted.see],
     )  # fmt: skip
     code = CPU.lower(kernel, bounds=True, counters=True)
-    binary = CPU.load(CPU.assemble(code.text), code.metadata)
+    binary = CPU.load(CPU.assemble(code), code.metadata)
     sites = code.metadata["sites"]
     words, maps = np.zeros(SITE_WORDS * len(sites) + 1, np.int64), {}
     for number, site in enumerate(sites):

@@ -52,7 +52,7 @@ def module(function, exported: bool = False) -> str:
     """The text of a module with one function, which `run` calls if `exported`, else is."""
     text = "\n".join([*function.needs, function.definition])
     if not exported:
-        return text.replace(f"define internal void @{function.name}(", "define void @run(")
+        return text.replace(f"define void @{function.name}(", "define void @run(")
     head = function.definition.splitlines()[0]
     parameters = head[head.index("(") : head.index(")") + 1]
     call = f" call void @{function.name}{parameters}\n ret void\n}}"

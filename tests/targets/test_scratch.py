@@ -12,7 +12,7 @@ import pytest
 import tilewright
 import tilewright.language as tl
 from tilewright.errors import OutOfBoundsError, UnsupportedError
-from tilewright.targets.cpu.lower import STACK_BYTES
+from tilewright.targets.cpu.module import STACK_BYTES
 from tilewright.targets.cpu.scratch import ALIGNMENT, Scratch
 
 

@@ -230,3 +230,44 @@ def test_a_fork_while_another_thread_launches():
     fuzz = os.path.join(os.path.dirname(here), "fuzz")
     code = textwrap.dedent(code).format(here=here, fuzz=fuzz)
     assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 0
+
+
+@native_only
+def test_a_fork_while_another_thread_compiles():
+    code = """
+    import os, signal, sys, threading, time
+    sys.path[:0] = [{here!r}, {fuzz!r}]
+    import numpy as np
+    import test_thread_counts as t
+    from tilewright.runtime import compile as compilations
+    def check(size):
+        out = np.zeros(size, np.float32)
+        with t.tilewright.options(target="cpu", cache=False):
+            t.softmax[(1,)](np.ones(size, np.float32), out, size, B=size)
+        return np.allclose(out, 1 / size)
+    def work():
+        while not done:
+            compilations._loaded.clear()
+            t.softmax.forget()
+            check(128)
+    done = []
+    check(64)
+    other = threading.Thread(target=work)
+    other.start()
+    for k in range(4):
+        time.sleep(0.01 + 0.003 * k)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            os._exit(0 if check(256) else 1)
+        _, status = os.waitpid(child, 0)
+        if status:
+            break
+    done.append(True)
+    other.join()
+    sys.exit(status != 0)
+    """
+    here = os.path.dirname(__file__)
+    fuzz = os.path.join(os.path.dirname(here), "fuzz")
+    code = textwrap.dedent(code).format(here=here, fuzz=fuzz)
+    assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 0

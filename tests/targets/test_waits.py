@@ -287,7 +287,7 @@ def test_loops_that_do_nothing_for_ever(kernel):
 
 
 def test_eager_reports_the_same(monkeypatch):
-    monkeypatch.setattr("tilewright.eager.machine.MAX_POLLS", 50)
+    monkeypatch.setattr("tilewright.eager.machine.Eager.most_polls", 50)
     count, out = np.zeros(1, np.int32), np.zeros(8, np.int32)
     with tilewright.options(target="eager"), pytest.raises(DeadlockError, match="meet: program"):
         meet[(8,)](count, out, 8)

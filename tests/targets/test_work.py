@@ -53,3 +53,28 @@ def test_a_second_thread_is_not_woken_for_a_microsecond():
         handle = copy[(4,)](x, out, BLOCK=256)
     assert (out == x).all()
     assert 4 < handle.compilation.binary.few < 1000
+
+
+@tw.jit
+def summed(x, out, n):
+    total = 0.0
+    for k in range(n):
+        total += tl.load(x + k)
+    tl.store(out + tl.program_id(0), total)
+
+
+def test_programs_whose_rounds_are_not_known_may_be_long():
+    x, out = np.ones(1000, np.float32), np.zeros(4, np.float32)
+    with tw.options(target="cpu", threads=2):
+        handle = summed[(4,)](x, out, 1000)
+    assert out.tolist() == [1000] * 4
+    assert handle.compilation.binary.few == 1
+
+
+def test_rounds_that_are_not_known_count_as_much_work():
+    a, b = np.ones((16, 4096), np.float32), np.ones((4096, 16), np.float32)
+    c = np.zeros((16, 16), np.float32)
+    with tw.options(target="cpu", threads=2):
+        handle = split_k[(4,)](a, b, c, 4096, BLOCK=16)
+    assert (c == 4096).all()
+    assert handle.compilation.binary.useful(2) == 2

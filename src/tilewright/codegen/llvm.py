@@ -6,7 +6,6 @@ import functools
 import itertools
 import platform
 import re
-import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,9 +14,10 @@ from types import ModuleType
 from typing import Any
 
 from tilewright.errors import InternalError
+from tilewright.locks import Lock, fork_outside
 
 # LLVM objects may be freed by whichever thread collects them, hence reentrant.
-_lock = threading.RLock()
+_lock = Lock()
 _library_numbers = itertools.count()
 
 X86 = ("x86_64", "AMD64")
@@ -76,6 +76,10 @@ def _binding() -> ModuleType:
 
     if platform.machine() in X86:
         binding.set_option("", "-disable-lsr")  # see docs/decisions/
+    # A child of a fork in the midst of a call would find LLVM's and llvmlite's locks taken.
+    calls = getattr(getattr(binding.ffi.lib, "_lock", None), "_lock", None)
+    if calls is not None:
+        fork_outside(calls)
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     return binding
@@ -240,9 +244,15 @@ class Library:
 
     @classmethod
     def load(
-        cls, object_bytes: bytes, exports: Iterable[str], imports: Mapping[str, int] | None = None
+        cls,
+        object_bytes: bytes,
+        exports: Iterable[str],
+        imports: Mapping[str, int] | None = None,
+        beside: Iterable[bytes] = (),
     ) -> Library:
         """Link object code against this process (libc, Python) and `imports` (name -> address).
+
+        `beside` is more object code, which the first may call.
 
         Raises:
             InternalError: when the object is damaged or needs a symbol that nobody has.
@@ -250,6 +260,8 @@ class Library:
         names = list(exports)
         with _lock:
             builder = _binding().JITLibraryBuilder().add_object_img(object_bytes)
+            for other in beside:
+                builder.add_object_img(other)
             builder.add_current_process()
             for name, address in (imports or {}).items():
                 builder.import_symbol(name, address)

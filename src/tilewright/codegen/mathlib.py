@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from tilewright.codegen.explog import (
-    acosh,
-    asinh,
-    atanh,
-    cosh,
-    exp,
-    exp2,
-    expm1,
-    log,
-    log1p,
-    log2,
-    sinh,
-    tanh,
-)
-from tilewright.codegen.power import cbrt, pow, rsqrt
-from tilewright.codegen.special import erf, erfc
-from tilewright.codegen.trig import acos, asin, atan, atan2, cos, sin, tan
+from tilewright.later import attributes
 
-__all__ = [
-    "ACCURACY", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh",
-    "erf", "erfc", "exp", "exp2", "expm1", "log", "log1p", "log2", "pow", "rsqrt", "sin", "sinh",
-    "tan", "tanh",
-]  # fmt: skip
+_MODULES = {
+    "explog": (
+        "acosh", "asinh", "atanh", "cosh", "exp", "exp2", "expm1", "log", "log1p", "log2", "sinh",
+        "tanh",
+    ),
+    "power": ("cbrt", "pow", "rsqrt"),
+    "special": ("erf", "erfc"),
+    "trig": ("acos", "asin", "atan", "atan2", "cos", "sin", "tan"),
+}  # fmt: skip
+_PLACES = {n: f"tilewright.codegen.{part}:{n}" for part, names in _MODULES.items() for n in names}
+__getattr__ = attributes(__name__, _PLACES)
+__all__ = ["ACCURACY", *_PLACES]
 
 # The largest error found over a million or more arguments, in units in the last place of the
 # exact result: function -> dtype -> ulp. 0.5 is a correctly rounded result.

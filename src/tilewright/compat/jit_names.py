@@ -33,10 +33,12 @@ def specialize_impl(*args: Any) -> NoReturn:
     raise UnsupportedError("triton.runtime.jit.specialize_impl is an internal of Triton's")
 
 
+ConstexprFunction = constexpr_function
 native_specialize_impl = create_specialize_impl = create_function_from_signature = specialize_impl
 
 __all__ = [
-    "JITCallable", "KernelParam", "MockTensor", "TensorWrapper", "constexpr_function",
+    "ConstexprFunction", "JITCallable", "KernelParam", "MockTensor", "TensorWrapper",
+    "constexpr_function",
     "create_function_from_signature", "create_specialize_impl", "driver", "dtype",
     "get_full_name", "native_specialize_impl", "reinterpret", "specialize_impl",
     "type_canonicalisation",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,16 +11,16 @@ import torch
 import torch.autograd
 import torch.cuda
 import torch.library
-from torch.overrides import TorchFunctionMode
 
+from tilewright.compat.pretend_mode import CPU, DEVICE, Pretence, on_cpu, within
+from tilewright.compat.pretend_operators import cuda_only, registering
 from tilewright.runtime import arrays, cpu_driver, driver
 from tilewright.targets.cpu.threads import default_threads
 
 CAPABILITY = (8, 0)
 NAME = "Tilewright on the CPU, pretending to be CUDA"
 MEMORY = 16 << 30
-DEVICE = torch.device("cuda", 0)
-CPU = torch.device("cpu")
+ABSENT = object()  # a name that there was not
 
 
 class Stream:
@@ -170,6 +169,12 @@ CONSTANTS = {
     "memory_reserved": 0, "max_memory_reserved": 0, "memory_stats": {},
     "reset_peak_memory_stats": None, "reset_max_memory_allocated": None,
 }  # fmt: skip
+# Of `torch._C`, which has them in builds for CUDA only.
+CORE = {
+    "_cuda_getCurrentRawStream": 0, "_cuda_getDevice": 0, "_cuda_getDeviceCount": 1,
+    "_cuda_setDevice": None, "_cuda_exchangeDevice": 0, "_cuda_maybeExchangeDevice": 0,
+    "_cuda_isCurrentStreamCapturing": False, "_cuda_synchronize": None,
+}  # fmt: skip
 ACCELERATOR = {
     "is_available": True, "current_accelerator": torch.device("cuda"), "device_count": 1,
     "current_device_index": 0, "set_device_index": None, "current_stream": Stream(),
@@ -192,94 +197,9 @@ def constant(value: Any) -> Callable:
     return lambda *_, **__: value
 
 
-def on_cpu(value: Any) -> Any:
-    """A CUDA device, however it is spelled, as the CPU; anything else as it is."""
-    if isinstance(value, torch.device):
-        return CPU if value.type == "cuda" else value
-    if isinstance(value, str) and (value == "cuda" or value.startswith("cuda:")):
-        return CPU
-    return value
-
-
-def device_of(tensor: torch.Tensor) -> torch.device:
-    real = tensor.device
-    return DEVICE if real.type == "cpu" else real
-
-
-SPECIAL: dict[Any, Callable] = {
-    torch.Tensor.device.__get__: device_of,
-    torch.Tensor.is_cuda.__get__: lambda tensor: tensor.is_cpu,
-    torch.Tensor.get_device: lambda tensor: device_of(tensor).index or 0,
-    torch.Tensor.cuda: lambda tensor, *_, **__: tensor,
-    torch.Tensor.pin_memory: lambda tensor, *_, **__: tensor,
-    torch.Tensor.record_stream: lambda tensor, stream: None,
-}
-# A device may stand among the positional arguments of these only.
-POSITIONAL = {torch.Tensor.to}
-
-
-class Pretence(TorchFunctionMode):
-    """Tensors of the CPU say that they are on a GPU, and those made "on a GPU" are on the CPU."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        special = SPECIAL.get(func)
-        if special is not None:
-            return special(*args, **kwargs)
-        if "device" in kwargs:
-            device = kwargs["device"]
-            kwargs["device"] = CPU if type(device) is int else on_cpu(device)
-        if kwargs.get("pin_memory"):
-            kwargs["pin_memory"] = False
-        if func in POSITIONAL:
-            args = (args[0], *[CPU if type(x) is int else on_cpu(x) for x in args[1:]])
-        return func(*args, **kwargs)
-
-
 def uncompiled(model: Any = None, **_: Any) -> Any:
     """`torch.compile` that leaves a function as it is, also as a decorator."""
     return (lambda model: model) if model is None else model
-
-
-def within(mode: Pretence, call: Callable) -> Callable:
-    """`call` with the mode on: PyTorch turns it off while it runs a function of its own."""
-
-    @functools.wraps(call)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        with mode:
-            return call(*args, **kwargs)
-
-    return wrapped
-
-
-# Keys by which PyTorch finds what an operator does with tensors on a GPU, and on the CPU.
-KEYS = {"CUDA": "CPU", "AutogradCUDA": "AutogradCPU"}
-FOR_THE_CPU = {"CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd"}
-RUN_AS_THEY_ARE = {*FOR_THE_CPU, *KEYS.values(), "Autograd"}
-
-
-def registering(mode: Pretence, impl: Callable) -> Callable:
-    """`Library.impl`: what operators do on CUDA they do on the CPU, unless their package says
-    what to do there."""
-    known: set[tuple[str, str]] = set()  # operators that have a function for the CPU
-
-    @functools.wraps(impl)
-    def register(
-        library: Any, op_name: Any, fn: Callable, dispatch_key: str = "", **options: Any
-    ) -> Any:
-        key = dispatch_key or library.dispatch_key or "CompositeImplicitAutograd"
-        name = op_name if isinstance(op_name, str) else op_name.name()
-        operator = (library.ns, name.rpartition("::")[2])
-        if key in FOR_THE_CPU:
-            known.add(operator)
-        elif key == "CUDA" and operator in known:
-            return None
-        key = KEYS.get(key, key)
-        if key in RUN_AS_THEY_ARE and fn is not torch.library.fallthrough_kernel:
-            fn = within(mode, fn)
-        return impl(library, op_name, fn, key, **options)
-
-    return register
 
 
 def replacements(mode: Pretence) -> Iterator[tuple[Any, str, Any]]:
@@ -288,6 +208,8 @@ def replacements(mode: Pretence) -> Iterator[tuple[Any, str, Any]]:
         yield torch.cuda, name, constant(answer)
     for name, value in OBJECTS.items():
         yield torch.cuda, name, value
+    for name, answer in CORE.items():
+        yield torch._C, name, constant(answer)
     yield torch.version, "cuda", torch.version.cuda or "12.8"
     for name, answer in ACCELERATOR.items():
         yield torch.accelerator, name, constant(answer)
@@ -307,18 +229,23 @@ class Started:
         self.mode = Pretence()
         self.before = []
         for owner, name, value in replacements(self.mode):
-            self.before.append((owner, name, getattr(owner, name)))
+            self.before.append((owner, name, getattr(owner, name, ABSENT)))
             setattr(owner, name, value)
+        self.operators = cuda_only()
         driver.set_active(Driver())
         arrays.pretended.update({"cuda": "cpu", str(DEVICE): "cpu"})
         self.mode.__enter__()
 
     def stop(self) -> None:
         self.mode.__exit__(None, None, None)
+        self.operators._destroy()
         driver.reset_active()
         arrays.pretended.clear()
         for owner, name, value in reversed(self.before):
-            setattr(owner, name, value)
+            if value is ABSENT:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, value)
 
 
 _started: Started | None = None

@@ -14,7 +14,7 @@ from tilewright.eager.rewrite import HELPERS, code_of
 from tilewright.errors import CompileError
 from tilewright.ir.op import running
 from tilewright.lang.arithmetic import maximum, minimum
-from tilewright.lang.builtin import argument
+from tilewright.lang.builtin import argument, builtin
 from tilewright.lang.constexpr import unwrap
 from tilewright.lang.jit import JITCallable
 from tilewright.lang.meta import range as tile_range
@@ -72,6 +72,13 @@ def constant(value: Any) -> Any:
     return Constant(value) if type(value) is int else value
 
 
+def outer(value: Any) -> Any:
+    """A global as the kernel's Python sees it."""
+    if getattr(value, "__triton_builtin__", False):  # a program's own, by Triton's mark
+        return builtin(value)
+    return constant(value)
+
+
 class Functions:
     """The user's functions with the language's meaning of `range`, `min` and `max`."""
 
@@ -90,7 +97,7 @@ class Functions:
         fn = jit.fn
         names = self.globals.get(id(fn.__globals__))
         if names is None:
-            names = {k: constant(v) for k, v in fn.__globals__.items()}
+            names = {k: outer(v) for k, v in fn.__globals__.items()}
             names |= HELPERS
             names["__builtins__"] = KERNEL_BUILTINS
             self.globals[id(fn.__globals__)] = names

@@ -33,9 +33,6 @@ from tilewright.ops.shape import constant
 # Ops for which a pointer is the address that it holds.
 ADDRESS_OPS = {m.bitcast, m.cast, m.lt, m.le, m.gt, m.ge, m.eq, m.ne}
 KINDS = {"read": "load", "write": "store", "atomic": "atomic"}
-# Rounds of a `while` loop in which memory stayed as it was: any, and with an atomic operation.
-MAX_ROUNDS = 1_000_000
-MAX_POLLS = 100_000
 
 
 @dataclass(slots=True)
@@ -73,6 +70,10 @@ class Scalar:
 class Eager:
     """Runs one launch, program instance after program instance."""
 
+    # Rounds of a `while` loop in which memory stays as it is: any, and with an atomic operation.
+    most_rounds = 1_000_000
+    most_polls = 100_000
+
     def __init__(
         self,
         name: str = "kernel",
@@ -85,6 +86,7 @@ class Eager:
         self.observers = tuple(observers)
         self.debug = debug
         self.sanitize = False
+        self.padding = ""
         self.calls = 0  # of functions of the language that are being made, where it matters
         self.program = (0, 0, 0)
         self.memory = Memory()
@@ -313,7 +315,7 @@ class Eager:
             self.waits[place] = Wait(1, self.memory.polls, state)
             return
         wait.rounds += 1
-        if wait.rounds <= MAX_ROUNDS and self.memory.polls - wait.polls < MAX_POLLS:
+        if wait.rounds <= self.most_rounds and self.memory.polls - wait.polls < self.most_polls:
             return
         values = self.loop_values(frame)
         if wait.values is None:  # one more round shows whether this one computes something

@@ -9,6 +9,7 @@ from typing import Any
 from tilewright.errors import DeadlockError, KernelFault, OutOfBoundsError
 from tilewright.instruments.findings import Finding, Findings
 from tilewright.instruments.origins import Origins
+from tilewright.instruments.outputs import watching
 from tilewright.instruments.poison import poisoned
 from tilewright.instruments.races import Races
 from tilewright.instruments.shadow import regions
@@ -48,16 +49,18 @@ def step(call: Call, grid: tuple[int, int, int], findings: Findings) -> None:
     """Step through a launch with every check on."""
     name = call.jit.__name__
     machines: list[Origins] = []
+    new = Unwritten(name, findings)
 
     class Checked(Origins):
         report = staticmethod(findings.add)
+        unwritten = new
 
         def __init__(self, *args: Any, **kwargs: Any):
             super().__init__(*args, **kwargs)
             machines.append(self)
 
     races = Races(name, findings.add, spans(call), lambda: machines[0].attrs)
-    observers = (races, Views(name, findings, views(call)), Unwritten(name, findings))
+    observers = (races, Views(name, findings, views(call)), new)
     try:
         call.run_eager(grid, observers, machine=Checked, debug=True)
     except KernelFault as error:
@@ -90,7 +93,7 @@ def checking() -> Iterator[Findings]:
     checker = Checker(findings)
     launch_observers.append(checker)
     try:
-        with poisoned():
+        with poisoned(), watching(findings):
             yield findings
     finally:
         launch_observers.remove(checker)

@@ -103,10 +103,15 @@ RULES: dict[Op, Callable] = {
     r.sort: in_order,
     d.dot: of_product,
     s.gather: picked,
-    s.join: lambda xs, found, part, **_: s.join.eager(*(spread([x], [f]) for x, f in zip(xs, found))),
-    s.cat: lambda xs, found, part, **_: s.cat.eager(*(spread([x], [f]) for x, f in zip(xs, found))),
+    s.join: lambda xs, found, part, **_: s.join.eager(*each(xs, found)),
+    s.cat: lambda xs, found, part, **_: s.cat.eager(*each(xs, found)),
     s.split: lambda xs, found, part, **_: spread(xs, found)[..., part],
 }  # fmt: skip
+
+
+def each(operands: Sequence[Tile], found: Sequence[Any]) -> Iterator[np.ndarray]:
+    """The shares of operands one by one, in their shapes."""
+    return (spread([x], [f]) for x, f in zip(operands, found, strict=True))
 
 
 def spread(operands: Sequence[Tile], found: Sequence[Any]) -> np.ndarray:
@@ -128,19 +133,18 @@ def swayed(
     where: Callable[[], Loc | None],
 ) -> Iterator[tuple[Origin, Lanes]]:
     """Elements of the first result that would be others without the lanes masked off."""
-    source = source_of(operands)
     rule = SWAYS.get(op)
-    if rule is None or source is None:
+    if rule is None or source_of(operands) is None:
         return
-    lanes, raw, what, advice = rule(operands, outs, **attrs)
-    if lanes is None or not lanes.any():
+    lanes, raw, what, advice, guilty = rule(operands, outs, **attrs)
+    source = source_of(guilty)
+    if source is None or not np.any(lanes):
         return
-    loc = where()
-    given = f"lanes that the load of {source.argument} masks off hold {source.other}"
-    at = given if raw else f"{given} at {source.loc}"
-    place = f" at {loc}" if raw else ""
-    text = f"{at}, which changes the {what}{place}; {advice}"
-    yield Origin("masked", source.loc if raw else loc, text, source.argument), lanes
+    given = f"{source.other} of the load of {source.argument}"
+    if not raw:
+        given, advice = f"what is computed from {given}", "put tl.where with the mask before it"
+    text = f"{given}, where it is masked off, changes the {what} at {where()}; {advice}"
+    yield Origin("masked", source.loc, text, source.argument, advised=True), lanes
 
 
 def source_of(operands: Sequence[Tile]) -> Source | None:
@@ -159,7 +163,7 @@ def filled(marks: Marks | None, shape: tuple[int, ...]) -> tuple[Lanes, Lanes] |
     return (empty, real) if empty.any() and real.any() else None
 
 
-NOTHING = (None, False, "", "")
+NOTHING = (None, False, "", "", ())
 
 
 def sways_reduction(
@@ -183,7 +187,7 @@ def sways_reduction(
     lanes = lanes & real.any(axis=axis)
     share = np.broadcast_to(x.marks.share, x.type.shape)
     raw = bool((share[empty] == RAW).all())
-    return lanes, raw, NAMES.get(combine, "reduction"), advice
+    return lanes, raw, NAMES.get(combine, "reduction"), advice, operands
 
 
 NAMES = {"add": "sum", "mul": "product", "max": "maximum", "min": "minimum"}
@@ -194,7 +198,7 @@ def adds(x: np.ndarray, empty: Lanes, axis: int) -> Lanes:
     part = np.where(empty, size, 0).sum(axis=axis)
     if x.dtype.kind in "iub":
         return part > 0
-    return ~(part <= FLOAT_SHARE * size.sum(axis=axis))
+    return np.isnan(part) | (part > FLOAT_SHARE * size.sum(axis=axis))
 
 
 def beats(beyond: Callable, worst: float) -> Callable:
@@ -216,7 +220,7 @@ NEUTRAL: dict[str, Callable] = {
     "bit_or": differs(lambda dtype: 0),
     "bit_xor": differs(lambda dtype: 0),
     "mul": differs(lambda dtype: 1),
-    "bit_and": differs(lambda dtype: True if dtype == bool else ~dtype.type(0)),
+    "bit_and": differs(lambda dtype: True if dtype.kind == "b" else ~dtype.type(0)),
     "max": beats(np.greater, -np.inf),
     "min": beats(np.less, np.inf),
 }
@@ -248,10 +252,14 @@ def sways_product(operands: Sequence[Tile], outs: Sequence[Tile], **_: Any) -> t
             continue
         partner = (other.data != 0).astype(np.float32)
         lanes = (np.matmul(partner, size) if turned else np.matmul(size, partner)) > 0
+        wild = empty & ~np.isfinite(one.data.astype(np.float32))  # times 0 is NaN
+        lanes = lanes | (
+            wild.any(axis=-2)[..., None, :] if turned else wild.any(axis=-1)[..., :, None]
+        )
         has = real.any(axis=-2)[..., None, :] if turned else real.any(axis=-1)[..., :, None]
         share = np.broadcast_to(one.marks.share, one.type.shape)
         raw = bool((share[empty] == RAW).all())
-        return lanes & has, raw, "product", "give other=0"
+        return lanes & has, raw, "product", "give other=0", [one]
     return NOTHING
 
 
@@ -269,7 +277,7 @@ def sways_order(
     empty, real = (share == RAW) | (share == COMPUTED), share == REAL
     later = np.flip(np.logical_or.accumulate(np.flip(real, axis), axis=axis), axis)
     advice = "give an `other` that comes last"
-    return empty & later, bool((share[empty] == RAW).all()), "order", advice
+    return empty & later, bool((share[empty] == RAW).all()), "order", advice, operands
 
 
 def sways_pair(op: Op) -> Callable:
@@ -279,7 +287,7 @@ def sways_pair(op: Op) -> Callable:
         found = [None if x.marks is None else x.marks.share for x in operands]
         if any(f is None for f in found):
             return NOTHING
-        lanes, raw = np.False_, True
+        lanes, raw, guilty = np.False_, True, []
         for mine, x, theirs, y in ((*found[:1], operands[0], *found[1:], operands[1]),
                                    (*found[1:], operands[1], *found[:1], operands[0])):  # fmt: skip
             empty = mine == COMPUTED
@@ -290,8 +298,10 @@ def sways_pair(op: Op) -> Callable:
             some = changed & (theirs == REAL)
             raw = raw and not (some & (mine == COMPUTED)).any()
             lanes = lanes | some
+            guilty += [x] if some.any() else []
         advice = "give an `other` that is never taken"
-        return lanes, raw, PAIRS[op], advice if op in (m.max, m.min) else "put tl.where before it"
+        advice = advice if op in (m.max, m.min) else "put tl.where before it"
+        return lanes, raw, PAIRS[op], advice, guilty
 
     return rule
 

@@ -37,8 +37,9 @@ class Finding:
 
     @property
     def key(self) -> tuple:
-        """What findings share that are one fault."""
-        return (self.kind, self.kernel, self.argument, self.loc)
+        """What findings share that are one fault; where a number ends up does not matter."""
+        ends = self.kind in ("nan", "inf", "arithmetic")
+        return (self.kind, self.kernel, "" if ends else self.argument, self.loc)
 
 
 @dataclass
@@ -68,7 +69,7 @@ class Findings:
         parts = []
         for finding in self.items:
             more = self.count(finding) - 1
-            parts.append(str(finding) + (f"\n  found {more} times more" if more else ""))
+            parts.append(str(finding) + (f"\n  found {more + 1} times" if more else ""))
         return "\n".join([*parts, f"{len(self)} found" if self.items else "nothing found"])
 
     def as_json(self) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import numpy as np
 from tilewright.eager.machine import Tile
 from tilewright.errors import Loc
 from tilewright.ir.op import Op
+from tilewright.ir.types import DType
 from tilewright.ops import dot as d
 from tilewright.ops import math as m
 from tilewright.ops import reduce as r
@@ -29,6 +30,10 @@ class Origin:
     loc: Loc | None
     text: str  # what happened there
     argument: str = ""  # whose elements they were
+    element: int | None = None
+    advised: bool = False  # whether the text says already what to do
+    dtype: DType | None = None  # of arithmetic that ran over
+    chosen: bool = False  # whether it only decided which of some numbers they are
 
 
 @dataclass(frozen=True, slots=True)

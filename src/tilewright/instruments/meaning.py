@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilewright.errors import Loc
 from tilewright.instruments.findings import Finding, Program
+from tilewright.instruments.poison import Writer
 
 
 def race(
@@ -44,15 +45,28 @@ def lanes_race(
     )  # fmt: skip
 
 
+NOBODY = "nobody has written since it was allocated as empty"
+FILL = "fill it first, e.g. allocate it as zeros, or mask the access"
+
+
 def unwritten(
-    kernel: str, argument: str, element: int, kind: str, program: Program, loc: Loc | None
+    kernel: str, argument: str, element: int, program: Program, loc: Loc | None
 ) -> Finding:
-    """A read of memory that nobody wrote."""
+    """An atomic operation on memory that nobody wrote."""
     return Finding(
         "undefined", kernel, argument, program, loc,
-        f"{kind} of element {element} of {argument} by program {program}: nobody has written it "
-        "since it was allocated as empty; fill it first, e.g. allocate it as zeros, or mask the "
-        f"{kind}",
+        f"program {program} updates element {element} of {argument}, which {NOBODY}; {FILL}",
+        element,
+    )  # fmt: skip
+
+
+def gap(writer: Writer, reader: str, element: int, count: int, elements: int) -> Finding:
+    """Elements that the program reads after launches that wrote only others."""
+    some = f"{count} of {elements} elements that {reader} reads"
+    return Finding(
+        "unwritten", writer.kernel, writer.argument, writer.program, writer.loc,
+        f"{some} of {writer.argument} are not written by this store or any other, the first is "
+        f"element {element}; check the grid, and the offsets and mask of the store",
         element,
     )  # fmt: skip
 

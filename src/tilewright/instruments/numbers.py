@@ -13,6 +13,7 @@ from tilewright.instruments.marks import Lanes, Origin, lanes_of, through
 from tilewright.ir import types as t
 from tilewright.ir.op import Op
 from tilewright.ops import math as m
+from tilewright.ops import shape as s
 
 EXACT = {m.add: np.add, m.sub: np.subtract, m.mul: np.multiply}
 # Where a number that ran over is meant: hashes, random numbers, indices that are cut to size.
@@ -29,6 +30,9 @@ def made(
     dtype = out.type.dtype
     if not operands or op is m.bitcast:
         return
+    if op is s.gather:
+        yield from gathered(operands, attrs["axis"], where)
+        return
     if dtype.is_float:
         yield from floats_made(op, operands, out, part, attrs, where)
     elif dtype.is_integer and dtype is not t.int1:
@@ -43,8 +47,19 @@ def keeps(origin: Origin, op: Op, out: Tile) -> Lanes | bool:
         return whole and op not in ENDS
     if origin.kind in ("nan", "inf"):
         test = np.isnan if origin.kind == "nan" else np.isinf
-        return test(wide(out)) if dtype.is_float else False
+        if dtype.is_float:
+            return test(wide(out))
+        return dtype.is_integer and dtype is not t.int1  # what a cast made of it
     return True
+
+
+def gathered(operands: Sequence[Tile], axis: int, where: Where) -> Made:
+    """Elements of a `tl.gather` whose index is none."""
+    index, size = operands[1].data, operands[0].type.shape[axis]
+    lanes = (index < 0) | (index >= size)
+    if lanes.any():
+        text = f"tl.gather takes element {index[lanes].flat[0]} of {size}, which is not defined"
+        yield Origin("arithmetic", where(), text), lanes
 
 
 # --- floats
@@ -140,7 +155,8 @@ def integers_made(op: Op, operands: Sequence[Tile], out: Tile, where: Where) -> 
         exact = EXACT[op](*(x.data.astype(np.int64) for x in operands))
         lanes = exact != out.data
         if lanes.any():
-            yield Origin("overflow", where(), f"{out.type.dtype} arithmetic ran over"), lanes
+            dtype = out.type.dtype
+            yield Origin("overflow", where(), f"{dtype} arithmetic ran over", dtype=dtype), lanes
     elif op in (m.idiv, m.irem):
         lanes = operands[1].data == 0
         if lanes.any():
@@ -166,6 +182,9 @@ def cast_from_float(x: Tile, out: Tile, where: Where) -> Made:
     whole = np.trunc(numbers)
     # The upper limit of 64 bits is no float64; the next number above it is.
     lanes = ~((whole >= float(limits.min)) & (whole < float(limits.max) + 1))
+    for origin, others in x.marks.lanes.items() if x.marks is not None else ():
+        if origin.kind in ("nan", "inf"):  # which says more
+            lanes = lanes & ~others
     if lanes.any():
         number, dtype = numbers[lanes].flat[0], out.type.dtype
         yield Origin("arithmetic", where(), f"{number:g} as {dtype} is not defined"), lanes

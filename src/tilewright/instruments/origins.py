@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from tilewright.eager.machine import KINDS, Eager, Tile
-from tilewright.instruments import fillers, numbers
+from tilewright.instruments import fillers, meaning, numbers
 from tilewright.instruments.findings import Finding
 from tilewright.instruments.hints import broken
 from tilewright.instruments.marks import Marks, Origin, Source, through
+from tilewright.instruments.unwritten import Unwritten
+from tilewright.ir import types as t
 from tilewright.ir.op import Op
 from tilewright.lang.tensor import tensor
 from tilewright.ops import atomic, debug, memory
 
 # What of each kind may be at fault: where a number is an address, is stored, or decides something.
-ADDRESSES = {"overflow", "masked", "arithmetic"}
-VALUES = {"nan", "inf", "masked", "arithmetic"}
-DECISIONS = {"masked", "arithmetic"}
-ADVICE = {"overflow": "make one factor int64, e.g. with .to(tl.int64)"}
+ADDRESSES = {"overflow", "masked", "undefined", "arithmetic", "nan", "inf"}
+VALUES = {"nan", "inf", "masked", "undefined", "arithmetic"}
+DECISIONS = {"masked", "undefined", "arithmetic"}
+ADVICE = {
+    "overflow": "make one operand wider, e.g. with .to(tl.int64)",
+    "undefined": meaning.FILL,
+    "masked": "give `other` the number that leaves the result as it is, or use tl.where",
+}
+STORED = "is stored"
 MOST = 8  # origins that are followed of one tile
 
 
@@ -28,6 +36,12 @@ class Origins(Eager):
     """The eager machine; reports where a number with such an origin ends."""
 
     report: Callable[[Finding], None]
+    unwritten: Unwritten | None = None
+    most_rounds = most_polls = 1000  # few, because what does not change in two rounds never will
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self.padding = "zero"  # as Triton does it, though it promises nothing
 
     def emit(self, op: Op, *operands: Tile, region: Any = None, **attrs: Any) -> Any:
         for x in operands:
@@ -98,10 +112,24 @@ class Origins(Eager):
             test = np.isnan if origin.kind == "nan" else np.isinf
             right = numbers.legitimate(op, operands, part, attrs, test, origin.kind)
             found = found if right is None else found & ~right
+        if out.type.dtype is t.int1:
+            origin = replace(origin, chosen=True)
         add(marks, origin, found)
 
     def look_at_lanes(self, operands: Sequence[Tile], out: Tile) -> None:
         """What a load gives: memory, and what its mask leaves out."""
+        self.look_at_mask(operands, out)
+        pointer = operands[0].marks
+        for origin, lanes in pointer.lanes.items() if pointer is not None else ():
+            if origin.chosen:
+                add(out.marks, origin, lanes & (operands[1].data if len(operands) > 1 else True))
+        new = self.unwritten
+        if new is not None and new.lanes is not None:
+            text = f"element {new.element} of {new.argument} is loaded, which {meaning.NOBODY}"
+            origin = Origin("undefined", self.loc(), text, new.argument, new.element)
+            add(out.marks, origin, new.lanes)
+
+    def look_at_mask(self, operands: Sequence[Tile], out: Tile) -> None:
         on = operands[1].data if len(operands) > 1 else np.True_
         if on.all():
             out.marks = Marks(share=fillers.REAL)
@@ -112,7 +140,7 @@ class Origins(Eager):
             other = operands[2].data[~on].flat[0]
             out.marks = Marks(share=share, source=Source(loc, argument, f"other={other:g}"))
             return
-        text = "lanes that the mask of the load leaves out have no `other`, and are not defined"
+        text = f"lanes that the load of {argument} masks off have no `other`, and are not defined"
         share = np.where(on, fillers.REAL, fillers.NONE)
         out.marks = Marks({Origin("masked", loc, text, argument): ~on}, share)
 
@@ -125,10 +153,11 @@ class Origins(Eager):
         mask = operands[access.mask].data if masked else np.True_
         what = KINDS[op.effect]
         for origin in self.ends(pointer, ADDRESSES, mask):
-            self.tell(origin, pointer, mask, f"is an offset of the {what}")
+            if not (origin.chosen and op is memory.load):  # one of the places that are there
+                self.tell(origin, pointer, mask, f"is an offset of the {what}")
         if access.value >= 0:
             for origin in self.ends(operands[access.value], VALUES, mask):
-                done = "is stored" if op is memory.store else "goes into an atomic operation"
+                done = STORED if op is memory.store else "goes into an atomic operation"
                 self.tell(origin, pointer, mask, done)
         if op is atomic.atomic_cas:
             for origin in self.ends(operands[1], VALUES, mask):
@@ -157,7 +186,9 @@ class Origins(Eager):
         """The origins of some kinds that active elements of a tile have."""
         if tile.marks is not None:
             for origin, lanes in tile.marks.lanes.items():
-                if origin.kind in kinds and (lanes & mask).any():
+                # Hashes and random numbers are computed in 32 bits and run over on purpose.
+                narrow = origin.dtype in (t.int8, t.int16) and kinds is VALUES
+                if (origin.kind in kinds or narrow) and (lanes & mask).any():
                     yield origin
 
     def look_at_assertion(
@@ -180,17 +211,16 @@ class Origins(Eager):
     # --- how that is told
 
     def tell(self, origin: Origin, pointer: Tile | None, mask: Any, what: str) -> None:
+        name = "" if pointer is None else self.argument_of(pointer, mask)
         loc = self.loc()
         place = "there" if loc == origin.loc else f"at {loc}"
-        advice = ADVICE.get(origin.kind, "")
-        text = f"{origin.text}; in program {self.program} it {what} {place}"
-        name = origin.argument
-        if not name and pointer is not None:
-            name = self.argument_of(pointer, mask)
+        advice = "" if origin.advised else ADVICE.get(origin.kind, "")
+        into = f" to {name}" if name and what == STORED else ""
+        text = f"{origin.text}; in program {self.program} it {what} {place}{into}"
         self.report(
             Finding(
-                origin.kind, self.name, name, self.program, origin.loc,
-                f"{text}; {advice}" if advice else text,
+                origin.kind, self.name, origin.argument or name, self.program, origin.loc,
+                f"{text}; {advice}" if advice else text, origin.element,
             )
         )  # fmt: skip
 

@@ -11,11 +11,25 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.errors import Loc
+
 BYTE = 0xA7
 PATTERN = np.full(4, BYTE, np.uint8)
 MOST_BYTES = 1 << 30  # what is larger is often allocated and hardly touched; it is left alone
 # By the address where such an array begins; grows while a program runs, in small entries.
 allocated: dict[int, Allocation] = {}
+wrappers: list[Callable[[Any], Any]] = []  # what becomes of such arrays before anybody sees them
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """A store of a kernel: to which argument, that starts at `address`, and where it stands."""
+
+    kernel: str
+    argument: str
+    program: tuple[int, int, int]
+    loc: Loc | None
+    address: int
 
 
 @dataclass
@@ -23,6 +37,7 @@ class Allocation:
     """Memory that was allocated as empty."""
 
     size: int
+    writer: Writer | None = None  # the last store of a kernel to it
 
     @cached_property
     def written(self) -> np.ndarray:
@@ -55,13 +70,15 @@ def filling(make: Callable, fill: Callable[[Any], None]) -> Callable:
     def made(*args: Any, **kwargs: Any) -> Any:
         out = make(*args, **kwargs)
         fill(out)
+        for wrap in wrappers:
+            out = wrap(out)
         return out
 
     return made
 
 
 def fill_numpy(array: Any) -> None:
-    if type(array) is not np.ndarray or array.dtype.kind not in "iufV" or array.dtype.hasobject:
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "iufV" or array.dtype.hasobject:
         return
     if array.flags.c_contiguous and 0 < array.nbytes <= MOST_BYTES:
         array.reshape(-1).view(np.uint8).fill(BYTE)

@@ -151,6 +151,7 @@ class Races:
             other = self.accesses[s["write"][cells[first]]]
             self.tell(other, mine, place.buffer, int(place.offsets[lanes[first]]))
         s["many"][cells] |= self.unordered(s["reader"][cells], s["was_read"][cells], me)
+        s["tiled"][cells] |= not polls
         s["reader"][cells] = me
         s["was_read"][cells] = self.clocks.get(me, 1)
         s["read"][cells] = self.number(mine)
@@ -173,6 +174,8 @@ class Races:
         if atomic:
             bad &= ~s["is_atomic"][cells]
         read = self.unordered(s["reader"][cells], s["was_read"][cells], me) | s["many"][cells]
+        if atomic:
+            read &= s["tiled"][cells]
         for some, numbers in ((bad, s["write"][cells]), (read, s["read"][cells])):
             if some.any() and atomic:
                 self.doubt(lanes[some], self.accesses[numbers[some][0]], place, mine, touch)
@@ -186,6 +189,7 @@ class Races:
         s["is_atomic"][cells] = atomic
         s["reader"][cells] = 0
         s["many"][cells] = False
+        s["tiled"][cells] = False
 
     # --- an atomic operation that changes nothing only reads
 

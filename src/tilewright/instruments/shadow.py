@@ -14,6 +14,7 @@ FIELDS = {
     "was_read": np.int32,
     "read": np.int32,
     "many": np.bool_,  # others read it too, at the same time
+    "tiled": np.bool_,  # somebody read it as an element of a tile, which is no way to poll
 }
 
 

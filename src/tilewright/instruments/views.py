@@ -14,6 +14,8 @@ from tilewright.runtime import arrays
 from tilewright.runtime.call import Call
 from tilewright.runtime.exports import extent
 
+MOST_ELEMENTS = 1 << 28  # of views that are looked at one by one
+
 
 @dataclass(frozen=True)
 class View:
@@ -24,14 +26,15 @@ class View:
     shape: tuple[int, ...]
     strides: tuple[int, ...]  # in elements
     size: int  # bytes of an element
-    own: np.ndarray  # of each element of the span, whether it belongs to the view
+    own: np.ndarray | None  # of each element of the span, whether it belongs to it; None: all do
+    span: int  # in elements
 
     def outside(self, addresses: np.ndarray, size: int) -> np.ndarray:
         """Which accesses of `size` bytes touch anything else."""
         first = (addresses - self.low) // self.size
         last = (addresses + size - 1 - self.low) // self.size
-        inside = (addresses >= self.low) & (last < self.own.size)
-        for at in (first, last):
+        inside = (addresses >= self.low) & (last < self.span)
+        for at in (first, last) if self.own is not None else ():
             inside &= self.own[np.where(inside, at, 0)]
         return ~inside
 
@@ -47,19 +50,30 @@ def views(call: Call) -> dict[str, View]:
             continue
         size = a.dtype.bytes
         low, high = extent(a.address, a.shape, tuple(s * size for s in a.strides), size)
-        own = own_elements(a.shape, a.strides, (high - low) // size)
-        if (low, high) != (a.low, a.high) or not own.all():
-            out[leaf.name] = View(leaf.name, low, a.shape, a.strides, size, own)
+        span = (high - low) // size
+        own = own_elements(a.shape, a.strides, span)
+        if (low, high) != (a.low, a.high) or own is not None:
+            out[leaf.name] = View(leaf.name, low, a.shape, a.strides, size, own, span)
     return out
 
 
-def own_elements(shape: tuple[int, ...], strides: tuple[int, ...], span: int) -> np.ndarray:
-    """Of each element from the first to the last of a view, whether it belongs to it."""
-    start = sum(-s * (n - 1) for n, s in zip(shape, strides) if s < 0)
+def own_elements(shape: tuple[int, ...], strides: tuple[int, ...], span: int) -> np.ndarray | None:
+    """Of each element from the first to the last of a view, whether it belongs to it.
+
+    None where all do, or where there are too many to tell.
+    """
+    kept = [(n, s) for n, s in zip(shape, strides, strict=True) if s != 0 and n > 1]
+    reach = 1
+    for n, s in sorted(kept, key=lambda x: abs(x[1])):
+        if abs(s) > reach:
+            break
+        reach += (n - 1) * abs(s)
+    if reach >= span or span > MOST_ELEMENTS:
+        return None
+    start = sum(-s * (n - 1) for n, s in kept if s < 0)
     own = np.zeros(span, bool)
-    kept = [(n, s) for n, s in zip(shape, strides) if s != 0]
-    steps = tuple(s for _, s in kept)
-    np.lib.stride_tricks.as_strided(own[start:], tuple(n for n, _ in kept), steps)[...] = True
+    sizes, steps = tuple(n for n, _ in kept), tuple(s for _, s in kept)
+    np.lib.stride_tricks.as_strided(own[start:], sizes, steps)[...] = True
     return own
 
 

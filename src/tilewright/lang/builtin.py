@@ -22,6 +22,16 @@ STATIC = frozenset(
 )  # fmt: skip
 
 
+# What Triton's compiler passes to functions of the language.
+CONTEXT = ("_semantic", "_builder")
+
+
+def is_needed(function: Callable, name: str) -> bool:
+    """Whether a function has a parameter, and no default for it."""
+    parameter = inspect.signature(function).parameters.get(name)
+    return parameter is not None and parameter.default is parameter.empty
+
+
 def static_places(function: Callable) -> tuple[list[bool], bool]:
     """Which positional arguments must be known, and whether those beyond must."""
     parameters = inspect.signature(function).parameters.values()
@@ -37,8 +47,9 @@ def argument(value: Any, static: bool) -> Any:
 
 
 def as_constexpr(value: Any) -> Any:
-    """An argument as Triton's own functions get it: numbers and texts in constexprs."""
-    return constexpr(value) if isinstance(value, (bool, int, float, str)) else value
+    """An argument as Triton's own functions get it: constants in constexprs."""
+    constant = value is None or isinstance(value, (bool, int, float, str))
+    return constexpr(value) if constant else value
 
 
 def within(
@@ -62,6 +73,7 @@ def builtin(fn: Callable) -> Callable:
     """
     places, beyond = static_places(fn)
     is_users = not fn.__module__.startswith("tilewright")
+    context = {name: None for name in CONTEXT if is_users and is_needed(fn, name)}
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -70,10 +82,11 @@ def builtin(fn: Callable) -> Callable:
                 f"tl.{fn.__name__} was called outside a kernel; "
                 "decorate the function that calls it with @triton.jit"
             )
-        kwargs.pop("_semantic", None)
-        kwargs.pop("_builder", None)
+        for name in CONTEXT:
+            kwargs.pop(name, None)
         if is_users:
-            return fn(*map(as_constexpr, args), **{k: as_constexpr(v) for k, v in kwargs.items()})
+            named = {k: as_constexpr(v) for k, v in kwargs.items()}
+            return fn(*map(as_constexpr, args), **named, **context)
         if machine().sanitize:
             return within(fn, args, kwargs, places, beyond)
         given = [argument(a, s) for a, s in zip(args, places)]

@@ -15,7 +15,7 @@ from tilewright.errors import CompileError, TypeRuleError
 from tilewright.ir.op import Op
 from tilewright.ir.types import DType, Type
 from tilewright.lang import arithmetic, inline
-from tilewright.lang.builtin import is_builtin
+from tilewright.lang.builtin import builtin, is_builtin
 from tilewright.lang.constexpr import constexpr, constexpr_function
 from tilewright.lang.expressions import PYTHON_ERRORS, iterate, text_of
 from tilewright.lang.jit import BoundJIT, JITCallable
@@ -67,6 +67,8 @@ def call_object(
         return inline.call(f, callee, args, kwargs)
     if is_builtin(callee) or type(callee) is _Bound:
         return library(f, callee, args, kwargs, node)
+    if getattr(callee, "__triton_builtin__", False):  # a program's own, by Triton's mark
+        return library(f, builtin(callee), args, kwargs, node)
     if is_library_method(callee):
         return library(f, callee, args, kwargs, node)
     if isinstance(callee, BoundJIT):

@@ -7,10 +7,12 @@ from typing import Any
 
 from tilewright.errors import UnsupportedError, want
 from tilewright.lang import arithmetic as a
-from tilewright.lang import libdevice
 from tilewright.lang.builtin import builtin
 from tilewright.lang.conversion import as_dtype, cast, cast_function
 from tilewright.lang.tensor import tensor
+from tilewright.later import later
+
+libdevice = later("tilewright.lang.libdevice")
 
 
 def of_libdevice(symbol: str) -> Callable | None:

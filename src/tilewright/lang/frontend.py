@@ -41,6 +41,7 @@ class Frontend:
         self.options = options
         self.debug = bool(options.get("debug", False))
         self.sanitize = bool(options.get("sanitize", False))
+        self.padding = ""
         self.calls = 0  # of functions of the language that are being made, where it matters
         self.scope: Scope = None  # set before anything is compiled
         self.regions = 0  # how many regions of the IR stand around this point

@@ -6,7 +6,7 @@ from typing import Any
 
 from tilewright.errors import TypeRuleError, want
 from tilewright.ir import types as t
-from tilewright.ir.op import emit
+from tilewright.ir.op import emit, machine
 from tilewright.ir.types import Type
 from tilewright.lang.block_pointer import block_pointer, make_block_pointer
 from tilewright.lang.builtin import builtin
@@ -90,7 +90,8 @@ def load(
     attrs = hints(cache_modifier or "", eviction_policy or "", LOAD_CACHES, volatile)
     if isinstance(pointer, block_pointer):
         want(mask is None and other is None, "a load through a block pointer takes no mask")
-        pointer, mask, other = pointer.access(boundary_check, padding_option)
+        padding = padding_option or machine().padding
+        pointer, mask, other = pointer.access(boundary_check, padding)
     else:
         no_boundaries(boundary_check, padding_option)
         want(other is None or mask is not None, "`other` needs a mask")

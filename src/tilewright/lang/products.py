@@ -31,11 +31,15 @@ def result_dtype(x: DType, out_dtype: DType) -> DType:
 
 
 def precision_of(x: DType, input_precision: Any, allow_tf32: Any) -> dict[str, str]:
-    """The precision attribute; only fp32 operands have a choice."""
+    """The precision attribute; only fp32 operands have a choice. Without one targets may choose:
+    tensor cores take tf32, as Triton has it, everything else multiplies fp32.
+    """
     want(
         input_precision is None or allow_tf32 is None,
         "give input_precision or allow_tf32, not both",
     )
+    if input_precision is None and allow_tf32 is None:
+        return {} if x is t.float32 else {"precision": "ieee"}
     if input_precision is None:
         input_precision = "tf32" if allow_tf32 else "ieee"
     want(isinstance(input_precision, str), f"no input_precision {input_precision!r}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import difflib
 import enum
 import functools
 import os
@@ -23,6 +22,9 @@ from tilewright.lang.source import Source
 from tilewright.lang.tensor import METHODS, tensor
 from tilewright.lang.typenames import is_constexpr
 from tilewright.lang.values import Undefined
+from tilewright.later import later
+
+difflib = later("difflib")
 
 BUILTINS = {
     name: getattr(builtins, name)

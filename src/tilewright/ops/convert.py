@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 from collections.abc import Callable
 
 import numpy as np
 
 from tilewright.ir import types as t
 from tilewright.ir.types import DType
+from tilewright.later import later
 from tilewright.ops.rules import NUMPY, numpy_dtype
+
+libraries = later("ctypes.util")
 
 SATURATING = {t.float8e4nv: 448.0, t.float8e4b8: 240.0, t.float8e4b15: 1.875}
 SATURATES = {NUMPY[d]: d for d in SATURATING}
@@ -154,7 +156,7 @@ _fma: list[Callable] = []
 
 def double_fma(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
     if not _fma:
-        function = ctypes.CDLL(ctypes.util.find_library("m")).fma
+        function = ctypes.CDLL(libraries.find_library("m")).fma
         function.restype = ctypes.c_double
         function.argtypes = [ctypes.c_double] * 3
         _fma.append(np.vectorize(function, otypes=[np.float64]))

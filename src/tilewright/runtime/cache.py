@@ -8,16 +8,17 @@ import json
 import os
 import re
 import struct
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import platformdirs
-
 from tilewright import config
+from tilewright.later import later
+
+platformdirs = later("platformdirs")
+tempfile = later("tempfile")
 
 GIB = 1 << 30
 MAGIC = b"TILEWRGT"

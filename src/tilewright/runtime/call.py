@@ -7,10 +7,8 @@ from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tilewright.eager.kernel import run_kernel
-from tilewright.eager.machine import Scalar
-from tilewright.eager.memory import Buffer
 from tilewright.errors import LaunchError
+from tilewright.later import later
 from tilewright.runtime import arrays
 from tilewright.runtime.compile import Compilation, Request, compile_kernel
 from tilewright.runtime.descriptor import TensorDescriptor
@@ -23,6 +21,8 @@ from tilewright.targets.base import Target
 
 if TYPE_CHECKING:
     from tilewright.runtime.kernel import JITFunction
+
+eager = later("tilewright.eager")
 
 # What arrays have that may be elsewhere than on the CPU.
 ON_DEVICE = ("data_ptr", "__cuda_array_interface__", "__dlpack_device__")
@@ -169,7 +169,7 @@ class Call:
             "order_seed": self.settings.seed, "debug": self.debug, "sanitize": self.sanitize,
             **options,
         }  # fmt: skip
-        return run_kernel(
+        return eager.run_kernel(
             self.jit, grid, arguments, self.constants, observers=tuple(observers), **options
         )
 
@@ -196,7 +196,7 @@ def eager_argument(tree: Tree) -> Any:
         return tree.value
     dtype = tree.type.dtype
     if dtype.is_pointer:
-        return Buffer(
+        return eager.Buffer(
             tree.name, dtype.element_ty, tree.value, *tree.bounds, tree.is_writable, dtype.const
         )
-    return Scalar(dtype, tree.value)
+    return eager.Scalar(dtype, tree.value)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -18,6 +17,7 @@ from tilewright.ir.inst import Kernel
 from tilewright.ir.text import print_kernel
 from tilewright.lang.frontend import build_kernel
 from tilewright.lang.jit import JITCallable
+from tilewright.locks import Lock
 from tilewright.passes import pipeline
 from tilewright.passes.origins import read_params, written_params
 from tilewright.runtime import cache as disk
@@ -103,7 +103,7 @@ class Compilation:
 
 
 _loaded: dict[tuple, Compilation] = {}
-_lock = threading.RLock()
+_lock = Lock()
 
 
 def compile_kernel(request: Request) -> Compilation:
@@ -181,7 +181,7 @@ def compile_now(
         code = target.lower(kernel, bounds=request.bounds, counters=request.counters)
     show(request, "llvm", code.text)
     with timed(times, "assemble"):
-        object_bytes = target.assemble(code.text)
+        object_bytes = target.assemble(code)
     if "asm" in request.dump:
         show(request, "asm", target.assembly(code.text))
     metadata = {

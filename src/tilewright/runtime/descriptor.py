@@ -36,15 +36,15 @@ class TensorDescriptor:
             )
 
     @staticmethod
-    def from_tensor(array: Any, block_shape: list[int], padding: str = "zero") -> TensorDescriptor:
+    def from_tensor(tensor: Any, block_shape: list[int], padding: str = "zero") -> TensorDescriptor:
         """A descriptor of a whole torch or NumPy array."""
-        if hasattr(array, "stride"):
-            strides = array.stride()
-        elif hasattr(array, "strides"):
-            strides = [step // array.itemsize for step in array.strides]
+        if hasattr(tensor, "stride"):
+            strides = tensor.stride()
+        elif hasattr(tensor, "strides"):
+            strides = [step // tensor.itemsize for step in tensor.strides]
         else:
-            raise LaunchError(f"a tensor descriptor is of an array, got a {type_of(array)}")
-        return TensorDescriptor(array, list(array.shape), list(strides), block_shape, padding)
+            raise LaunchError(f"a tensor descriptor is of an array, got a {type_of(tensor)}")
+        return TensorDescriptor(tensor, list(tensor.shape), list(strides), block_shape, padding)
 
 
 class DescriptorItems(tuple):

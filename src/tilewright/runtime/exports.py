@@ -9,9 +9,11 @@ import numpy as np
 
 from tilewright.errors import ArgumentTypeError, LaunchError
 from tilewright.ir import types as ir
+from tilewright.later import later
 from tilewright.runtime.dtypes import NUMPY_DTYPES, dtype_advice, named_dtype
 from tilewright.runtime.messages import ACCEPTED, label, type_of
-from tilewright.targets.cuda.driver import device_of
+
+cuda = later("tilewright.targets.cuda.driver")
 
 PROTOCOLS = ("__cuda_array_interface__", "__array_interface__", "__dlpack__")
 
@@ -51,7 +53,7 @@ def _read(value: Any, name: str) -> Export:
     if interface is not None:
         number = getattr(getattr(value, "device", None), "id", None)
         if number is None and isinstance(interface.get("data"), tuple):
-            number = device_of(interface["data"][0])
+            number = cuda.device_of(interface["data"][0])
         return _from_interface(value, name, interface, f"cuda:{number}")
     interface = _offered(value, "__array_interface__")
     if interface is not None:

@@ -8,9 +8,11 @@ from typing import Any, NoReturn
 
 from tilewright import config
 from tilewright.errors import UnsupportedError
+from tilewright.later import later
 from tilewright.runtime import arrays
 from tilewright.runtime.cpu_driver import FLUSH_BYTES, CpuDriver, GPUTarget, benchmark
-from tilewright.targets.cuda import driver as cuda
+
+cuda = later("tilewright.targets.cuda.driver")
 
 GPU_FLUSH_BYTES = 4 * FLUSH_BYTES  # more than the L2 of any GPU
 

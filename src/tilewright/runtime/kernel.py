@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -13,6 +12,7 @@ from typing import Any, Protocol
 
 from tilewright.errors import CompileError, LaunchError
 from tilewright.lang.jit import JITCallable
+from tilewright.locks import Lock
 from tilewright.runtime import launcher
 from tilewright.runtime import settings as settings_in_force
 from tilewright.runtime.call import Call
@@ -157,9 +157,10 @@ class JITFunction(JITCallable, KernelInterface):
         self.repr = (lambda _: self.__name__) if repr is None else (lambda x: repr(x))
         self.pre_run_hooks: list[Callable] = []
         self.table: dict[tuple, Callable] = {}
+        self.met: set[tuple] = set()  # keys of the table for which there was one launch
         self.entries: dict[tuple, Entry] = {}
         self.watched: list[tuple[dict, str, Any]] = []
-        self.lock = threading.RLock()
+        self.lock = Lock()
         self._parameters: Signature | None = None
         self._launch: Callable | None = None
         self.shortcuts: dict[str, Shortcut | None] = {}  # by target
@@ -180,7 +181,7 @@ class JITFunction(JITCallable, KernelInterface):
         """Launch; with `warmup` only compile."""
         if warmup:
             return self.warmup(*args, grid=grid, **kwargs)
-        return (self._launch or self.make_launch())(grid, *args, **kwargs)
+        return (self._launch or self.first)(grid, *args, **kwargs)
 
     def warmup(
         self, *args: Any, grid: Any = None, warmup: bool = True, **kwargs: Any
@@ -205,9 +206,14 @@ class JITFunction(JITCallable, KernelInterface):
         raise LaunchError(f"{self.__name__}: preload is not supported; use warmup()")
 
     def first(self, grid: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """A launch by what `kernel[grid]` gave before there was a way to launch."""
+        """A launch by what `kernel[grid]` gave before there was a way to launch.
+
+        Ways are written for what comes a second time: that takes longer than a launch.
+        """
         __tracebackhide__ = True
-        return (self._launch or self.make_launch())(grid, *args, **kwargs)
+        if self.entries:
+            return (self._launch or self.make_launch())(grid, *args, **kwargs)
+        return self.long(grid, *args, **kwargs)
 
     def make_launch(self) -> Callable:
         with self.lock:
@@ -260,6 +266,8 @@ class JITFunction(JITCallable, KernelInterface):
         if classes in self.table:  # made for arrays on another device
             if entry.is_due():
                 self.learn(entry, values, options)
+        elif classes not in self.met:
+            self.met.add(classes)
         elif not self.parameters.rest:
             facts = call.target.facts
             made = launcher.inner(self.parameters, values, facts, call.device, self.ways)
@@ -353,6 +361,7 @@ class JITFunction(JITCallable, KernelInterface):
         """Drop everything that was compiled."""
         with self.lock:
             self.table.clear()
+            self.met.clear()
             for shortcut in self.shortcuts.values():
                 if shortcut is not None:
                     shortcut.clear()

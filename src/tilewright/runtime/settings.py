@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass, field, replace
 from itertools import repeat
 from typing import Any
 
 from tilewright import config
-from tilewright.targets.cpu.threads import default_threads
+from tilewright.targets.cpu.threads import default_threads, torch_counter, torch_threads
 
 NAMES = ("target", "threads", "bounds", "debug", "features", "seed", "verify", "dump")
 VARIABLES = (*(config.SETTINGS[n].env for n in NAMES), "TRITON_INTERPRET", "TRITON_DEBUG")
@@ -39,7 +40,8 @@ class Settings:
 
 
 # The same as native launchers look at it: the number of the settings, the list of overrides and
-# what was in it, then (table, key, value) of each variable. Empty before the first reading.
+# what was in it, the address of a C function that counts torch's threads (or 0) and what it gave,
+# then (table, key, value) of each variable and of torch. Empty before the first reading.
 seen: list[Any] = []
 # What the settings were read from, and the settings; replaced as one.
 _seen: tuple[tuple | None, list[dict[str, Any]], Settings | None] = (None, [], None)
@@ -48,7 +50,7 @@ _numbers: dict[Settings, int] = {}
 
 def current() -> Settings:
     """The settings in force now."""
-    variables = tuple(map(_table.get, _KEYS))
+    variables = (torch_threads(), *map(_table.get, _KEYS))
     before, overrides, settings = _seen
     if variables != before or config._overrides != overrides:
         return read(variables)
@@ -64,8 +66,13 @@ def read(variables: tuple) -> Settings:
     settings = numbered(Settings(team=default_threads(), **values))
     _seen = (variables, overrides, settings)
     if type(_table) is dict:
-        watched = zip(repeat(_table), _KEYS, variables)
-        seen[:] = [settings.number, config._overrides, tuple(overrides), *watched]
+        torch = sys.modules.get("torch")
+        counter = torch_counter() if torch is not None and not config.get("threads") else 0
+        watched = zip(repeat(_table), _KEYS, variables[1:])
+        seen[:] = [
+            settings.number, config._overrides, tuple(overrides), counter, variables[0],
+            (sys.modules, "torch", torch), *watched,
+        ]  # fmt: skip
     return settings
 
 

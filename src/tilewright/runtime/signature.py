@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,10 +13,13 @@ from tilewright.ir import types as ir
 from tilewright.ir.types import DType, Type, pointer_to
 from tilewright.lang.constexpr import constexpr, unwrap
 from tilewright.lang.jit import JITCallable
+from tilewright.later import later
 from tilewright.runtime import arrays
 from tilewright.runtime.descriptor import DescriptorItems, TensorDescriptor
 from tilewright.runtime.messages import type_of
 from tilewright.runtime.typed import TypedFloat, TypedInt, as_dtype
+
+difflib = later("difflib")
 
 # What `kernel[grid](...)` takes beside the kernel's own parameters.
 OPTIONS = (

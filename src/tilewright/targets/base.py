@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from tilewright.errors import LaunchError
 from tilewright.ir.inst import Kernel
+from tilewright.later import later
 from tilewright.targets.storage import Storage
 
 
@@ -17,6 +18,7 @@ class Code:
 
     text: str
     metadata: dict[str, Any]  # JSON: all that `Target.load` and reports need
+    parts: tuple[str, ...] = ()  # of the text: what is compiled apart; the rest recurs in kernels
 
 
 class Binary(Protocol):
@@ -54,8 +56,9 @@ class ShortcutSpec:
     fallback: Callable  # the launch in Python: (grid, *args, **kwargs)
     sizes: Callable[[Any], tuple[int, int, int]]  # of a grid
     quiet: tuple[list, ...]
-    # Their number, a list and what should be in it, then (dictionary, key, value) of each thing
-    # they were read from; empty when they are not known.
+    # Their number, a list and what should be in it, a function of no arguments (its address, or 0)
+    # and what it should give, then (dictionary, key, value) of each thing they were read from;
+    # empty when they are not known.
     settings: list
     watched: list[tuple[dict, str, Any]]
 
@@ -102,7 +105,7 @@ class Target(Protocol):
     def lower(self, kernel: Kernel, *, bounds: bool, counters: bool) -> Code:
         """The kernel as LLVM IR."""
 
-    def assemble(self, text: str) -> bytes:
+    def assemble(self, code: Code) -> bytes:
         """Machine code of a lowered kernel."""
 
     def assembly(self, text: str) -> str:
@@ -139,19 +142,9 @@ class Target(Protocol):
         None: this computer's clock."""
 
 
-def cpu() -> Target:
-    from tilewright.targets.cpu.launch import CPU
-
-    return CPU
-
-
-def cuda() -> Target:
-    from tilewright.targets.cuda.target import CUDA
-
-    return CUDA
-
-
-TARGETS = {"cpu": cpu, "cuda": cuda}
+cpu = later("tilewright.targets.cpu.launch")
+cuda = later("tilewright.targets.cuda.target")
+TARGETS = {"cpu": lambda: cpu.CPU, "cuda": lambda: cuda.CUDA}
 
 
 def find(name: str) -> Target:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+SLOTS = 3  # words of what is passed for an argument: its value, and the bounds of its storage
+
 
 def rounded(values: Sequence[Any]) -> list[Any]:
     """The values with floats beyond fp32 as the infinities they round to."""

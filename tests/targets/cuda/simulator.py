@@ -16,11 +16,13 @@ from typing import Any
 
 import simulated_copies
 import simulated_mma
+import simulated_wgmma
 from native import slots_of
 
 from tilewright.codegen import llvm
 from tilewright.errors import LaunchError
 from tilewright.ir.inst import Kernel
+from tilewright.targets.base import Code
 from tilewright.targets.cuda import launch as cuda_launch
 from tilewright.targets.cuda.arch import find
 from tilewright.targets.cuda.launch import CONFIG_BYTES, CudaBinary
@@ -42,6 +44,7 @@ WARP = 32
 
 RUNTIME = """
 declare i32 @swapcontext(ptr, ptr)
+declare void @llvm.donothing()
 define internal i32 @sim_word(ptr %s, i32 %k) {
   %p = getelementptr i64, ptr %s, i32 %k
   %v = load volatile i64, ptr %p
@@ -167,6 +170,7 @@ class Rewriter:
     def __init__(self, text: str, shared: int):
         self.shared = shared
         self.functions: dict[str, str] = {}
+        self.made: dict[tuple[str, str, str], str] = {}
         self.text = text
 
     def run(self, params: int) -> str:
@@ -201,7 +205,7 @@ class Rewriter:
         if line.startswith("define ptx_kernel"):
             line = re.sub(r'"nvvm[^"]*"="[^"]*" ?', "", line).replace("ptx_kernel ", "internal ")
             return line.replace(") nounwind", ", ptr %sim) nounwind")
-        line = line.replace("@llvm.nvvm.ex2.approx.f(", "@llvm.exp2.f32(")
+        line = re.sub(r"@llvm\.nvvm\.ex2\.approx\.(ftz\.)?f\(", "@llvm.exp2.f32(", line)
         line = line.replace("@llvm.nvvm.sqrt.approx.f(", "@llvm.sqrt.f32(")
         line = line.replace("@llvm.nvvm.rsqrt.approx.f(", "@sim_rsqrt(")
         line = QUOTIENT.sub(r"fdiv float \1, \2", line)
@@ -242,6 +246,10 @@ class Rewriter:
             name = "@sim_" + re.search(r"m16n8k[\w.]+", text)[0]
             self.functions.setdefault(name, simulated_mma.mma(name, text))
             return f"call {result} {name}({operands}, ptr %sim)"
+        if simulated_wgmma.is_product(text) or simulated_wgmma.is_wait(text):
+            return f"call {result} {self.wgmma(match)}({operands}, ptr %sim)"
+        if text.startswith("fence.proxy.async"):
+            return "call void @llvm.donothing()"
         found = [n for n, body in self.functions.items() if n == (result, text, constraints)]
         kinds = [o.rpartition(" ")[0] for o in split(operands)]
         if not found:
@@ -251,6 +259,22 @@ class Rewriter:
         else:
             name = f"@sim_asm{list(self.functions).index(found[0])}"
         return f"call {result} {name}({operands})"
+
+    def wgmma(self, match: re.Match) -> str:
+        """The name of the function of products, or of a wait for them."""
+        result, text, constraints, operands = match.groups()
+        key = result, text, constraints
+        if key not in self.made:
+            self.made[key] = name = f"@sim_wgmma{len(self.made)}"
+            kinds = [o.rpartition(" ")[0] for o in split(operands)]
+            if simulated_wgmma.is_wait(text):
+                code, used = simulated_wgmma.waits(name, result, len(kinds), kinds[0]), {}
+            else:
+                code, used = simulated_wgmma.products(
+                    name, result, text, constraints, kinds, self.shared
+                )
+            self.functions.update({**used, name: code})
+        return self.made[key]
 
     def function(
         self, name: str, result: str, text: str, constraints: str, kinds: list[str]
@@ -504,8 +528,8 @@ class SimulatedTarget(CudaTarget):
         kernel.meta["options"] = {"num_warps": self.num_warps} | kernel.meta.get("options", {})
         return super().lower(kernel, bounds=bounds, counters=counters)
 
-    def assemble(self, text: str) -> bytes:
-        return text.encode()
+    def assemble(self, code: Code) -> bytes:
+        return code.text.encode()
 
     def load(self, object_bytes: bytes, metadata: dict[str, Any]) -> SimulatedBinary:
         return SimulatedBinary(object_bytes, metadata)
@@ -530,7 +554,7 @@ class Simulated:
         target = SimulatedTarget(arch, num_warps)
         code = target.lower(kernel, bounds=True, counters=False)
         self.kernel = kernel
-        self.binary = target.load(target.assemble(code.text), code.metadata)
+        self.binary = target.load(target.assemble(code), code.metadata)
 
     def run(self, grid: Sequence[int], values: Sequence[Any]) -> None:
         """Launch; the arrays are changed in place."""

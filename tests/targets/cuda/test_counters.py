@@ -42,7 +42,7 @@ class Counted:
         target = SimulatedTarget("sm_80", num_warps)
         code = target.lower(kernel, bounds=True, counters=True)
         self.sites = code.metadata["sites"]
-        binary = target.load(target.assemble(code.text), code.metadata)
+        binary = target.load(target.assemble(code), code.metadata)
         words = np.zeros(SITE_WORDS * len(self.sites) + 1, np.int64)
         words[FIRST:-1:SITE_WORDS] = NOWHERE
         self.maps = {}

@@ -32,10 +32,10 @@ def text_of(**options) -> str:
     pointer = Type(pointer_to(t.float32))
     types = {"x": pointer, "out": pointer, "rows": Type(t.int32), "cols": Type(t.int32)}
     kernel = pipeline.run(build_kernel(rows_kernel, types, {"BLOCK": 512}, {}))
-    return f"; arch sm_90a\n{lower(kernel, ARCH, num_warps=8, **options).text}"
+    return f"; arch sm_90a shared 0\n{lower(kernel, ARCH, num_warps=8, **options).text}"
 
 
-def limits(usual: int, whole: int, **options) -> list[str]:
+def limits(usual: int, whole: int, shared: int = 0, **options) -> list[str]:
     """The registers that code was limited to, as it was built, if a thread takes so many."""
     built = []
 
@@ -46,7 +46,7 @@ def limits(usual: int, whole: int, **options) -> list[str]:
     def registers(image: bytes) -> int:
         return whole if len(built) == 1 else usual
 
-    fitted(text_of(**options), ARCH, build, registers)
+    fitted(text_of(**options), ARCH, shared, build, registers)
     return [re.findall(r'maxnreg"="(\d+)', text) for text in built]
 
 
@@ -61,6 +61,14 @@ def limits(usual: int, whole: int, **options) -> list[str]:
 )
 def test_registers_are_limited_where_programs_would_be_lost(usual, whole, expected):
     assert limits(usual, whole) == expected
+
+
+def test_shared_memory_may_leave_no_room_for_more():
+    assert limits(55, 69, 100 << 10) == [[]]
+
+
+def test_what_is_far_off_is_not_tried():
+    assert limits(128, 250) == [[]]
 
 
 def test_what_the_user_says_stays():
@@ -78,7 +86,7 @@ def test_the_usual_version_is_without_reports():
         seen.append(target.assembly(text))
         return seen[-1].encode()
 
-    fitted(text_of(), ARCH, build, lambda image: 100 if len(seen) == 1 else 40)
+    fitted(text_of(), ARCH, 0, build, lambda image: 100 if len(seen) == 1 else 40)
     reports = [text.count("ld.volatile") for text in seen]
     assert reports[0] > 0 and reports[1] == 0 and reports[2] == reports[0]
     assert ".maxnreg" in seen[2] and ".maxnreg" not in seen[0]

@@ -16,33 +16,6 @@ if TYPE_CHECKING:
 
 FAR = 1 << 42  # bytes: no array is as large, and 2**20 of them do not run around the address space
 
-# The first program that faults leaves what happened in the launch state and stops the launch.
-FAULT_IR = """
-define internal void @tw_fault(
-    ptr %args, i64 %site, i64 %pid, i64 %address, i64 %stride, i64 %count) cold noinline {
-  %state = load ptr, ptr %args
-  %record = getelementptr i64, ptr %state, i64 8
-  %old = cmpxchg ptr %record, i64 0, i64 1 acq_rel monotonic
-  %won = extractvalue { i64, i1 } %old, 1
-  br i1 %won, label %tell, label %stop
-tell:
-  %p1 = getelementptr i64, ptr %record, i64 1
-  store i64 %site, ptr %p1
-  %p2 = getelementptr i64, ptr %record, i64 2
-  store i64 %pid, ptr %p2
-  %p3 = getelementptr i64, ptr %record, i64 3
-  store i64 %address, ptr %p3
-  %p4 = getelementptr i64, ptr %record, i64 4
-  store i64 %stride, ptr %p4
-  %p5 = getelementptr i64, ptr %record, i64 5
-  store i64 %count, ptr %p5
-  br label %stop
-stop:
-  %word = cmpxchg ptr %state, i64 0, i64 1 acq_rel monotonic
-  ret void
-}
-"""
-
 
 @dataclass(slots=True)
 class Extent:
@@ -73,18 +46,24 @@ def check_row(m: Memory, inst: Inst, a: Access) -> None:
         return
     e, b = m.e, m.e.b
     count = m.active(a.mask)
+    low, high, start, step = row_ends(m, a, count)
+    some = b.gt(count, e.const(0)) if count.known is None else None
+    bad = outside(m, param, low, high, a.size, some)
+    leave_if(m, inst, bad, start, step, count)
+
+
+def row_ends(m: Memory, a: Access, count: Lane) -> tuple[Lane, Lane, Lane, Lane]:
+    """The least and the highest address of `count` elements; the first one, and the step."""
+    e, b = m.e, m.e.b
     start = b.bitcast(a.pointer.base, t.int64)
     stride = a.pointer.stride
     step = stride if isinstance(stride, Lane) else e.const(max(-FAR, min(stride, FAR)))
     if isinstance(stride, Lane):
         step = b.minimum(b.maximum(stride, e.const(-FAR)), e.const(FAR))
     end = b.add(start, b.mul(b.sub(count, e.const(1)), step))
-    low, high = start, end
     if isinstance(stride, Lane) or stride < 0:
-        low, high = b.minimum(start, end), b.maximum(start, end)
-    some = b.gt(count, e.const(0)) if count.known is None else None
-    bad = outside(m, param, low, high, a.size, some)
-    leave_if(m, inst, bad, start, step, count)
+        return b.minimum(start, end), b.maximum(start, end), start, step
+    return start, end, start, step
 
 
 def check_one(m: Memory, inst: Inst, address: Lane, size: int, mask: Lane) -> None:
@@ -119,11 +98,66 @@ def check_lanes(m: Memory, inst: Inst, address: Lane, mask: Lane, size: int) -> 
     leave_if(m, inst, any_lane(b, bad), place, m.e.const(0), m.e.const(1), bad)
 
 
+def row_inside(m: Memory, inst: Inst, a: Access) -> Lane | None:
+    """Whether every element of a row lies inside its argument, masked off or not."""
+    param = m.param(inst)
+    if not m.bounds or param is None:
+        return None
+    b = m.e.b
+    low, high = row_ends(m, a, m.e.row_count())[:2]
+    return b.bit_not(outside(m, param, low, high, a.size, None))
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Addresses as one that is the same for all lanes, and a signed number of elements for each."""
+
+    base: Lane
+    depth: int  # of the base
+    index: Lane
+
+
+def check_indices(m: Memory, inst: Inst, places: Places, mask: Lane, size: int) -> None:
+    """As `check_lanes`, of the numbers themselves: half as wide as addresses, or no wider."""
+    param = m.param(inst)
+    if not m.bounds or param is None:
+        return
+    b, w, index = m.e.b, m.e.w, places.index
+    low, high = index_span(m, param, places, size)
+    bad = b.bit_and(b.bit_or(b.lt(index, low), b.gt(index, high)), mask)
+    fault, go = w.new_label("fault"), w.new_label("go")
+    w.write(f"br i1 {any_lane(b, bad).text}, label %{fault}, label %{go}")
+    w.label(fault)
+    address = b.bitcast(b.offset(places.base, index), t.int64)
+    raise_fault(m, inst, first_lane(b, bad, address), m.e.const(0), m.e.const(1))
+    w.label(go)
+
+
+def index_span(m: Memory, param: int, places: Places, size: int) -> tuple[Lane, Lane]:
+    """The first and the last index that lies inside an argument; the first is larger for none."""
+    dtype = places.index.dtype
+    key = (param, places.base.text, dtype, size)
+    if key not in m.index_spans:
+        b, const = m.e.b, m.e.const
+        first, last = span(m, m.extent(param), size)
+        with m.e.w.outside(places.depth):
+            base = b.bitcast(places.base, t.int64)
+            shift = const(size.bit_length() - 1)
+            low = b.shr(b.add(b.sub(first, base), const(size - 1)), shift)
+            high = b.shr(b.sub(last, base), shift)
+            top = (1 << dtype.bits - 1) - 1
+            low, high = b.maximum(low, const(-top - 1)), b.minimum(high, const(top))
+            none = b.bit_or(b.gt(low, high), b.eq(last, const((1 << 63) - 1)))
+            ends = b.select(none, const(1), low), b.select(none, const(0), high)
+            m.index_spans[key] = tuple(b.cast(x, dtype) for x in ends)
+    return m.index_spans[key]
+
+
 def share(m: Memory, bad: Lane) -> None:
     """Leave the kernel where arguments share memory."""
     w = m.e.w
     fault, go = w.new_label("fault"), w.new_label("go")
-    w.declare(FAULT_IR)
+    m.may_fault = True
     w.write(f"br i1 {bad.text}, label %{fault}, label %{go}")
     w.label(fault)
     w.write(f"call void @tw_fault(ptr %args, i64 {SHARED}, i64 0, i64 0, i64 0, i64 0)")
@@ -149,7 +183,7 @@ def leave_if(
 def raise_fault(m: Memory, inst: Inst, address: Lane, stride: Lane, count: Lane) -> None:
     """Note what happened, and leave the kernel."""
     w = m.e.w
-    w.declare(FAULT_IR)
+    m.may_fault = True
     w.write(
         f"call void @tw_fault(ptr %args, i64 {m.site(inst)}, i64 %pid, "
         f"i64 {address.text}, i64 {stride.text}, i64 {count.text})"

@@ -7,17 +7,20 @@ from typing import TYPE_CHECKING
 from tilewright.codegen.counting import either_way
 from tilewright.codegen.literals import Lane
 from tilewright.ir.inst import Block, Inst, Value
+from tilewright.later import later
 from tilewright.targets.cpu.forms import Uniform
 from tilewright.targets.cpu.loops import Carried, Loop
-from tilewright.targets.cpu.spins import Spin
 
 if TYPE_CHECKING:
     from tilewright.targets.cpu.lower import Lowering
+
+spins = later("tilewright.targets.cpu.spins")
 
 
 def for_loop(x: Lowering, inst: Inst) -> None:
     """A counted loop."""
     e = x.e
+    x.loops[inst] = e.w.at
     low, high, step = (e.scalar(v).lane for v in inst.operands[:3])
     body = inst.blocks[0]
     carried = inst.operands[3:]
@@ -91,6 +94,7 @@ def share_in_place(x: Lowering, param: Value, value: Value, body: Block) -> None
 def while_loop(x: Lowering, inst: Inst) -> None:
     """A loop on a condition, which ends too when the launch is stopped."""
     e, w = x.e, x.e.w
+    x.loops[inst] = w.at
     condition, body = inst.blocks
     starts = [(p, v) for p, v in zip(condition.params, inst.operands, strict=True) if p.type.shape]
     for p, q, r in zip(condition.params, body.params, inst.results, strict=True):
@@ -103,7 +107,7 @@ def while_loop(x: Lowering, inst: Inst) -> None:
         if not v.type.shape
     }
     head, again, leave = w.new_label("head"), w.new_label("body"), w.new_label("exit")
-    spin = Spin.of(x, inst)
+    spin = spins.Spin.of(x, inst)
     w.open(head)
     spin.begin()
     for k, entry in phis.items():

@@ -15,7 +15,7 @@ from tilewright.ir.inst import Inst, Value
 from tilewright.targets.cpu import progressions, shapes
 from tilewright.targets.cpu.buffers import Buffer, read_buffer
 from tilewright.targets.cpu.forms import Form, Index, Prefix, Steps, Uniform, Vector
-from tilewright.targets.cpu.pieces import QUOTIENTS, Cuts
+from tilewright.targets.cpu.pieces import Cuts
 from tilewright.targets.cpu.writer import Writer
 
 if TYPE_CHECKING:
@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 
 class OpLanes(Lanes):
     """The builder that emit hooks of ops get: lanes, and the elementary functions by name."""
+
+    def __init__(self, writer: Writer, target: str, features: frozenset[str]):
+        super().__init__(writer.write, writer.fresh, writer.declare, target, features)
+        self.define = writer.define
+
+    def value(self, text: str, dtype: t.DType, width: int) -> Lane:
+        return Lane(self.define(text), dtype, width)
 
     def math(self, name: str, *xs: Lane) -> Lane:
         return getattr(mathlib, name)(self, *xs)
@@ -63,7 +70,7 @@ class Evaluator:
         self.false = Uniform(lanes.const(False, t.int1), 0)
         self.tails: dict[str, Tail] = {}  # by buffer: what of it was not written
         self.nested = 0  # evaluations inside evaluations now
-        self.span = 1  # elements of the progressions that a rule is asked about
+        self.whole = False  # whether a rule is asked about a whole row, not a chunk
         self.turned: dict[str, Buffer] = {}  # by buffer: a transposed copy
         # Set by the memory rules: what a load gives, and stopping where a condition fails.
         self.load: Callable[[Inst, tuple[Index, ...]], Form]
@@ -87,6 +94,11 @@ class Evaluator:
         if start is None:
             return Index(self.const(0), 0, vector=True, whole=True)
         return Index(start, self.row.depth, vector=True, whole=True)
+
+    @property
+    def span(self) -> int:
+        """Elements of the progressions that a rule is asked about."""
+        return self.row.length if self.whole else self.row.width
 
     def row_count(self) -> Lane:
         """How many elements the row has."""
@@ -289,8 +301,8 @@ class Evaluator:
             return self.load(inst, index)
         if inst.op.is_elementwise:
             whole = any(i.whole for i in index)
-            if whole and self.row.cuts is not None and inst.op.name in QUOTIENTS:
-                form = self.row.cuts.divide(self, inst, index)
+            if whole and self.row.cuts is not None:
+                form = self.row.cuts.derive(self, inst, index)
                 if form is not None:
                     return form
             return self.elementwise(inst, [self.eval(x, index) for x in inst.operands], whole)
@@ -299,7 +311,7 @@ class Evaluator:
     def elementwise(self, inst: Inst, forms: list[Form], whole: bool) -> Form:
         special = progressions.RULES.get(inst.op.name)
         if special is not None:
-            self.span = self.row.length if whole else self.row.width
+            self.whole = whole
             form = special(self, inst, forms)
             if form is not progressions.UNKNOWN:
                 return form
@@ -313,5 +325,18 @@ class Evaluator:
             )
         if whole:
             return None
-        lanes = [self.lanes_of(f) for f in forms]
+        lanes = [self.spread_out(f) for f in forms]
         return Vector(inst.op.emit(self.b, *lanes, **inst.attrs), self.w.at)
+
+    def spread_out(self, form: Form) -> Lane:
+        """The form as lanes, a number that is known outside of this scope spread there."""
+        lane = self.lanes_of(form)
+        if not isinstance(form, Uniform) or lane.is_literal or not lane.dtype.is_float:
+            return lane
+        key = ("spread", lane.text, self.row.width)
+        if form.depth < self.w.at and key not in self.memo:
+            wide = self.at(form.depth, lambda: self.b.splat(lane, self.row.width))
+            self.memo[key] = Vector(wide, form.depth)
+            self.w.scopes[form.depth].memo.append(key)
+        known = self.memo.get(key)
+        return lane if known is None else known.lane

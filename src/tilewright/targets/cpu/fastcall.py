@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import string
-import threading
 from collections.abc import Callable
 
+from tilewright.locks import Lock
 from tilewright.targets.base import ShortcutSpec
 from tilewright.targets.cpu import threads
 from tilewright.targets.fastcall.frame import Ending
@@ -115,7 +115,7 @@ def ending(state_words: int, head_slots: int) -> Ending:
     return Ending(text, CPU, state_words + head_slots)
 
 
-_starting = threading.Lock()
+_starting = Lock()
 _native: Native | None = None
 
 

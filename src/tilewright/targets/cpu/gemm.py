@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 
 from tilewright.codegen.lanes import Lane, Lanes, llvm_type
 from tilewright.codegen.llvm import Machine
@@ -14,7 +15,6 @@ from tilewright.targets.cpu.gemm_prefetch import Prefetch
 from tilewright.targets.cpu.routine import Function, Routine
 
 EXTENTS = ("rows", "columns", "depth")  # of what there is of a tile
-NARROW_ROWS = 8  # of one vector each: enough accumulators to hide the latency
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,7 @@ class Block:
         return self.vectors * self.lanes
 
 
+@cache
 def gemm_function(
     m: int,
     n: int,
@@ -120,16 +121,15 @@ def gemm_function(
     """
     lanes = min(n, machine.vector_bytes // acc.bytes)
     product = _product(k, lanes, operand, acc, machine, native_bf16)
-    block = _block(m, n, lanes, machine)
+    blocks = _blocks(m, n, lanes, machine)
     r = Routine(machine)
-    narrow = Block(min(m, NARROW_ROWS), 1, lanes)
-    kernel = _Kernel(r, (m, n, k), product, (block, narrow), acc, a_direct, live)
+    kernel = _Kernel(r, (m, n, k), product, blocks, acc, a_direct, live)
     source_b = (n, k) if b_transposed else (k, n)
     kernel.write(Prefetch(r, "a", (m, k), operand), Prefetch(r, "b", source_b, operand))
     marks = "_direct" * a_direct + "_bt" * b_transposed + live.mark
     name = f"tw_gemm_{m}x{n}x{k}_{operand.short}_{product.operand.short}_{acc.short}{marks}"
     made = r.finish(name, kernel.parameters)
-    panel = Panel(block.width, product.k_group)
+    panel = Panel(blocks[-1].width, product.k_group)
     return Gemm(
         name, made.definition, made.needs, m, n, k, product.operand, acc, panel, product.bias
     )
@@ -194,12 +194,13 @@ def _byte_product(b: Lanes, c: Lane, x: Lane, y: Lane) -> Lane:
     return b.call(f"llvm.x86.avx512.vpdpbusd.{32 * c.width}", ty.int32, c, x, y)
 
 
-def _block(m: int, n: int, lanes: int, machine: Machine) -> Block:
+def _blocks(m: int, n: int, lanes: int, machine: Machine) -> list[Block]:
+    """The block for most of C, and before it those of fewer vectors for its last columns."""
     many = machine.vector_bytes == 64 or machine.arch == "aarch64"
     vectors = min(n // lanes, 4 if many else 2)
     # 16 accumulators of 32 registers, 12 of 16: enough to hide the latency of two fma units.
-    rows = {1: 8, 2: 8, 4: 4} if many else {1: 8, 2: 6}
-    return Block(min(m, rows[vectors]), vectors, lanes)
+    rows = {1: 8, 2: 8, 3: 5, 4: 4} if many else {1: 8, 2: 6}
+    return [Block(min(m, rows[count]), count, lanes) for count in range(1, vectors + 1)]
 
 
 class _Kernel:
@@ -210,13 +211,13 @@ class _Kernel:
         r: Routine,
         shape: tuple[int, int, int],
         product: Product,
-        blocks: tuple[Block, Block],
+        blocks: Sequence[Block],
         acc: DType,
         a_direct: bool,
         live: Live,
     ):
         self.r, self.product, self.live = r, product, live
-        self.block, self.narrow = blocks
+        *self.narrow, self.block = blocks
         self.m, self.n, self.k = shape
         self.a = Lane("%a", pointer_to(product.operand))
         self.b = Lane("%b", pointer_to(product.operand))
@@ -259,30 +260,28 @@ class _Kernel:
             r.loop(panels, 1, panel)
             return
         # A panel is whole if its last vector is there in part.
-        whole = r.b.add(self.columns, r.index(block.lanes - 1))
-        whole = self._quotient(whole, block.width)
+        vectors = r.b.add(self.columns, r.index(block.lanes - 1))
+        vectors = self._quotient(vectors, block.lanes)
+        whole = self._quotient(vectors, block.vectors)
         r.count(r.index(0), whole, 1, panel)
-        if block.vectors > 1:
-            self._last_panel(whole)
+        left = r.b.bit_and(vectors, r.index(block.vectors - 1))
+        for narrow in self.narrow:
+            here = r.b.eq(left, r.index(narrow.vectors))
+            r.when(here, partial(self._last_panel, narrow, whole))
 
-    def _last_panel(self, number: Lane) -> None:
-        """The columns of a panel that is not all there, a vector at a time."""
-        r, width, lanes = self.r, self.block.width, self.block.lanes
+    def _last_panel(self, block: Block, number: Lane) -> None:
+        """The columns of a panel that is not all there: so many vectors as the block has."""
+        r, width = self.r, self.block.width
+        column, start = r.times(number, width), r.times(number, self.k * width)
+        excess = self._excess(block, start)
 
-        def vector(column: Lane) -> None:
-            within = r.b.bit_and(column, r.index(width - 1))
-            start = r.b.add(r.times(number, self.k * width), r.times(within, self.product.k_group))
-            excess = self._excess(self.narrow, start)
+        def rows(i: Lane) -> None:
+            self._rows(block, i, column, start, excess)
 
-            def rows(i: Lane) -> None:
-                self._rows(self.narrow, i, column, start, excess)
-
-            if self.live.rows:
-                r.count(r.index(0), self.rows, self.narrow.rows, rows)
-            else:
-                r.loop(self.m, self.narrow.rows, rows)
-
-        r.count(r.times(number, width), self.columns, lanes, vector)
+        if self.live.rows:
+            r.count(r.index(0), self.rows, block.rows, rows)
+        else:
+            r.loop(self.m, block.rows, rows)
 
     def _quotient(self, x: Lane, divisor: int) -> Lane:
         if divisor & (divisor - 1):
@@ -326,6 +325,9 @@ class _Kernel:
             return self._step(block, [r.at(row, k) for row in a], panel, acc)
 
         sums = [r.load(ptr, block.lanes) for ptr in c]
+        ahead = r.times(self.ldc, block.rows)
+        for ptr in c:  # The next rows of C have been pushed out since they were used last.
+            r.prefetch(r.at(ptr, ahead))
         for v, extra in enumerate(excess):
             sums[v :: block.vectors] = [b.sub(x, extra) for x in sums[v :: block.vectors]]
         sums = self._over_depth(r.at(self.b, start), group, sums)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from tilewright.codegen.lanes import Lane, llvm_type
 from tilewright.codegen.literals import suffix
 from tilewright.codegen.llvm import Machine
@@ -16,6 +18,7 @@ _OUT, _SOURCE, _STRIDE = "%out", "%source", Lane("%ld", ty.int64)
 _DEPTH, _COLUMNS = Lane("%depth", ty.int64), Lane("%columns", ty.int64)
 
 
+@cache
 def pack_rows_function(
     k: int, n: int, source: DType, operand: DType, panel: Panel, machine: Machine,
     *, live: bool = False,
@@ -65,6 +68,7 @@ def pack_rows_function(
     return _finish(r, "rows", k, n, source, operand, panel, live)
 
 
+@cache
 def pack_transposed_function(
     k: int, n: int, source: DType, operand: DType, panel: Panel, machine: Machine,
     *, live: bool = False,

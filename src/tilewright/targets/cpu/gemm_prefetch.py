@@ -8,6 +8,7 @@ from tilewright.ir.types import DType, pointer_to
 from tilewright.targets.cpu.routine import Routine
 
 CACHE_LINE = 64
+PREFETCH = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
 
 
 class Prefetch:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 from tilewright.codegen.lanes import Lane
 from tilewright.codegen.llvm import Machine
@@ -16,6 +17,7 @@ from tilewright.targets.cpu.routine import Function, Routine
 VECTORS = 8  # sums at a time: as many as hide the latency of an fma
 
 
+@cache
 def row_function(gemm: Gemm, source: DType, machine: Machine) -> Function:
     """What `gemm` does for a single row, of a right operand that is not packed.
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
+import itertools
 import json
 import struct
 from collections.abc import Callable, Sequence
@@ -21,14 +23,19 @@ from tilewright.errors import (
 )
 from tilewright.ir.inst import Kernel
 from tilewright.ir.types import Type, parse_type
+from tilewright.later import later
 from tilewright.passes import pipeline
-from tilewright.targets.base import Code, Keep, ShortcutSpec
-from tilewright.targets.cpu import fastcall, threads
-from tilewright.targets.fastcall.frame import SLOTS
-from tilewright.targets.fastcall.shortcut import Shortcut, compile_launcher
+from tilewright.targets.base import Code, Keep, Shortcut, ShortcutSpec
+from tilewright.targets.cpu import threads
 from tilewright.targets.places import place_loc
 from tilewright.targets.storage import HostStorage
-from tilewright.targets.values import rounded
+from tilewright.targets.values import SLOTS, rounded
+
+fastcall = later("tilewright.targets.cpu.fastcall")
+# Half of what a launch from the disk cache would import.
+lowering = later("tilewright.targets.cpu.lower")
+prints = later("tilewright.targets.cpu.prints")
+shortcuts = later("tilewright.targets.fastcall.shortcut")
 
 STATE_WORDS = 16  # the launch's state: 8 words of the pool, then the record of a fault
 MOST_STORAGE = 4 << 30  # bytes that instruments may take
@@ -49,6 +56,7 @@ class CpuTarget:
 
     def __init__(self) -> None:
         self.keep: Keep = lambda name, make: make()
+        self.routines: dict[tuple[str, str], bytes] = {}  # object code by text and machine
 
     def machine(self) -> llvm.Machine:
         """The computer that code is made for, by the setting `features` a lesser one."""
@@ -62,10 +70,7 @@ class CpuTarget:
         return f"{machine.triple} {machine.cpu} {machine.features} LLVM {llvm.llvm_version()}"
 
     def lower(self, kernel: Kernel, *, bounds: bool, counters: bool) -> Code:
-        # Met only when something is compiled: half of what a launch from the disk cache imports.
-        from tilewright.targets.cpu.lower import lower
-
-        lowered = lower(kernel, self.machine(), bounds=bounds, counters=counters)
+        lowered = lowering.lower(kernel, self.machine(), bounds=bounds, counters=counters)
         metadata = {
             "name": kernel.name,
             "entry": lowered.entry,
@@ -76,17 +81,31 @@ class CpuTarget:
             "few": lowered.few,
             "alone_until": lowered.alone_until,
         }
-        return Code(lowered.text, json.loads(json.dumps(metadata)))
+        return Code(lowered.text, json.loads(json.dumps(metadata)), lowered.parts)
 
-    def assemble(self, text: str) -> bytes:
-        return llvm.compile_object(text, self.machine()).bytes
+    def assemble(self, code: Code) -> bytes:
+        own, *shared = code.parts
+        machine = self.machine()
+        return join([llvm.compile_object(own, machine).bytes, *map(self.routine, shared)])
+
+    def routine(self, text: str) -> bytes:
+        """Object code that kernels share."""
+        identity = self.identity()
+        if (text, identity) not in self.routines:
+            name = hashlib.sha256(f"{identity}\n{text}".encode()).hexdigest()
+            made = self.keep(
+                f"routine {name}", lambda: llvm.compile_object(text, self.machine()).bytes
+            )
+            self.routines[text, identity] = made
+        return self.routines[text, identity]
 
     def assembly(self, text: str) -> str:
         return llvm.emit_assembly(text, self.machine())
 
     def load(self, object_bytes: bytes, metadata: dict[str, Any]) -> CpuBinary:
         imports = {name: import_address(name) for name in metadata["imports"]}
-        library = llvm.Library.load(object_bytes, [metadata["entry"]], imports)
+        own, *shared = split(object_bytes)
+        library = llvm.Library.load(own, [metadata["entry"]], imports, beside=shared)
         return CpuBinary(library, metadata)
 
     def prepare(self, keep: Keep) -> None:
@@ -103,7 +122,7 @@ class CpuTarget:
         ending = fastcall.ending(STATE_WORDS, HEAD_SLOTS)
 
         def object_bytes() -> bytes:
-            return self.keep(f"launcher {self.host()}", lambda: compile_launcher(ending))
+            return self.keep(f"launcher {self.host()}", lambda: shortcuts.compile_launcher(ending))
 
         return fastcall.shortcut(spec, CpuBinary.stopped, ending, object_bytes)
 
@@ -126,14 +145,21 @@ class CpuTarget:
 
 def import_address(name: str) -> int:
     """Where a function is that native code calls."""
-    return print_address() if name == "tw_print" else threads.address(name)
+    return prints.print_address() if name == "tw_print" else threads.address(name)
 
 
-def print_address() -> int:
-    """Where `tw_print` is; met only by kernels that print."""
-    from tilewright.targets.cpu.prints import print_address
+def join(objects: Sequence[bytes]) -> bytes:
+    """Several object files as one."""
+    sizes = struct.pack(f"<{len(objects) + 1}Q", len(objects), *map(len, objects))
+    return b"".join([sizes, *objects])
 
-    return print_address()
+
+def split(data: bytes) -> list[bytes]:
+    """What `join` put together."""
+    (count,) = struct.unpack_from("<Q", data)
+    sizes = struct.unpack_from(f"<{count}Q", data, 8)
+    ends = itertools.accumulate(sizes, initial=8 * (count + 1))
+    return [data[begin:end] for begin, end in itertools.pairwise(ends)]
 
 
 class ArgumentBlock:

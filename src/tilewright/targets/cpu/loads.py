@@ -46,7 +46,20 @@ def load(m: Memory, inst: Inst, index: tuple[Index, ...]) -> Form:
     if isinstance(a.pointer, Uniform) and key in m.row_values:
         return from_row_value(m, m.row_values[key], a, fill)
     a.mask = m.covered(a.mask, index)
+    if a.all_or_none and e.row.start is not None:
+        return Vector(load_all_or_none(m, inst, index, a, fill), e.w.at)
     return Vector(load_lanes(m, inst, index, a, fill), e.w.at)
+
+
+def load_all_or_none(
+    m: Memory, inst: Inst, index: tuple[Index, ...], a: Access, fill: Form
+) -> Lane:
+    """The lanes of a chunk in a piece of a row where a mask is on or off throughout."""
+    e, b = m.e, m.e.b
+    passing = e.lanes_of(fill) if fill is not None else b.const(0, a.dtype)
+    condition, a.mask = a.mask.lane, e.true
+    passing = b.splat(passing, e.row.width)
+    return value_where(e.w, b, condition, lambda: load_lanes(m, inst, index, a, fill), passing)
 
 
 def load_for_row(m: Memory, inst: Inst, index: tuple[Index, ...], a: Access) -> None:
@@ -113,9 +126,8 @@ def load_lanes(m: Memory, inst: Inst, index: tuple[Index, ...], a: Access, fill:
     e, b = m.e, m.e.b
     memory = t.uint8 if a.dtype is t.int1 else a.dtype
     width = e.row.width
-    contiguous = a.contiguous
     m.check_chunk(inst, index, a)
-    if contiguous and a.unmasked:
+    if a.contiguous and a.unmasked:
         return load_memory(e.b, a.pointer.base, a.dtype, width)
     if a.unmasked and m.is_spaced(a):
         lane = spaced_load(b, a.pointer.base, a.pointer.stride, memory, width)
@@ -124,17 +136,18 @@ def load_lanes(m: Memory, inst: Inst, index: tuple[Index, ...], a: Access, fill:
     passing = b.splat(e.lanes_of(fill), width) if fill is not None else b.const(0, a.dtype, width)
     if a.dtype is t.int1:
         passing = b.cast(passing, memory)
-    lane = load_masked(m, a, mask, passing, memory, contiguous)
+    lane = load_masked(m, inst, index, a, mask, passing, memory)
     return b.ne(lane, b.const(0, memory, width)) if a.dtype is t.int1 else lane
 
 
 def load_masked(
-    m: Memory, a: Access, mask: Lane, passing: Lane, memory: DType, contiguous: bool
-) -> Lane:
+    m: Memory, inst: Inst, index: tuple[Index, ...], a: Access, mask: Lane, passing: Lane,
+    memory: DType,
+) -> Lane:  # fmt: skip
     e, b = m.e, m.e.b
     if mask.width == 1:
         pointer = b.bitcast(e.lanes_of(a.pointer), t.pointer_to(memory))
         return masked_scalar(m, pointer, mask, passing, memory)
-    if contiguous:
+    if a.contiguous:
         return masked_load(b, a.pointer.base, mask, passing, a.size)
-    return gather(b, b.splat(e.lanes_of(a.pointer), mask.width), mask, passing, a.size)
+    return gather(b, m.addresses(inst, index, a), mask, passing, a.size)

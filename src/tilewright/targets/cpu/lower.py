@@ -11,35 +11,40 @@ from tilewright.errors import UnsupportedError
 from tilewright.ir import types as t
 from tilewright.ir.inst import Block, Inst, Kernel, Value
 from tilewright.ir.types import Type
-from tilewright.targets.counting import SITE_WORDS, work_of
-from tilewright.targets.cpu import alone, control, prints, products, sources, turned, wholes
-from tilewright.targets.cpu.atomics import atomic
+from tilewright.later import later
+from tilewright.targets.counting import work_of
+from tilewright.targets.cpu import alone, control, stop, turned
 from tilewright.targets.cpu.bounds import share
 from tilewright.targets.cpu.buffers import Buffer
 from tilewright.targets.cpu.clip import fill_tail
-from tilewright.targets.cpu.counters import Counters
 from tilewright.targets.cpu.evaluate import Evaluator, OpLanes
 from tilewright.targets.cpu.extents import Extents
 from tilewright.targets.cpu.forms import Uniform
 from tilewright.targets.cpu.lane_memory import load_memory
 from tilewright.targets.cpu.loads import load
-from tilewright.targets.cpu.loops import Loop
 from tilewright.targets.cpu.memory import ARGUMENTS, Memory
+from tilewright.targets.cpu.module import ENTRY, FLOPS_WORD, module_texts
 from tilewright.targets.cpu.nest import NestWriter
-from tilewright.targets.cpu.order import second_axis_first
 from tilewright.targets.cpu.plan import Plan
+from tilewright.targets.cpu.programs import write_programs
+from tilewright.targets.cpu.routine import Function
 from tilewright.targets.cpu.schedule import Anchor, Nest, Scheduler, segments
 from tilewright.targets.cpu.scratch import Lives, Scratch
 from tilewright.targets.cpu.sharing import ANYWHERE
 from tilewright.targets.cpu.stores import store
+from tilewright.targets.cpu.streams import Streams
 from tilewright.targets.cpu.work import estimate
 from tilewright.targets.cpu.writer import Writer
 
-ENTRY = "tw_entry"
-STACK_BYTES = 512 << 10  # larger scratch comes from malloc: pool threads have 8 MiB of stack
+# What many kernels do not need.
+atomics = later("tilewright.targets.cpu.atomics")
+counting = later("tilewright.targets.cpu.counters")
+direct = later("tilewright.targets.cpu.direct")
+prints = later("tilewright.targets.cpu.prints")
+products = later("tilewright.targets.cpu.products")
+wholes = later("tilewright.targets.cpu.wholes")
+
 MOST_SCRATCH = 1 << 30  # bytes of a program, and each thread has its own
-GRID_SLOT = 1
-FLOPS_WORD = "@FLOPS@"  # stands for the number of the word after those of all sites
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,7 @@ class Lowered:
     """LLVM IR of a kernel and what launching and reporting must know of it."""
 
     text: str
+    parts: tuple[str, ...]  # modules to be compiled one by one: its own, then what it calls
     entry: str
     sites: list[dict]
     param_count: int
@@ -70,6 +76,8 @@ class Lowering:
     scratch: Scratch = field(default_factory=Scratch)
     places: dict[str, int] = field(default_factory=dict)  # by buffer: its offset
     imports: dict[str, str] = field(default_factory=dict)  # functions and how they are declared
+    loops: dict[Inst, int] = field(default_factory=dict)  # the scopes that loops are in
+    routines: dict[str, Function] = field(default_factory=dict)  # by name: what is called
     packed: dict[Inst, products.Packed] = field(default_factory=dict)
     copies: dict[str, str] = field(default_factory=dict)  # by buffer: memory of a turned copy
     standing: str = ""  # of `spins`: what a waiting program keeps for itself
@@ -105,7 +113,21 @@ class Lowering:
         sums = inst.op.name == "reduce" and inst.attrs.get("combine", "") in ("add", "mul")
         return t.float32 if sums or inst.op.name == "dot" else None
 
+    def call(self, routine: Function, arguments: str) -> None:
+        """Call a function that has object code of its own."""
+        self.routines[routine.name] = routine
+        self.e.w.write(f"call void @{routine.name}({arguments})")
+
     # --- blocks
+
+    def before_loop(self, block: Block) -> int:
+        """The scope that the innermost loop around a block is in; that of a program without."""
+        parents, owners = self.extents.parents, self.extents.owners
+        while block in parents:
+            if owners[block] in self.loops:
+                return self.loops[owners[block]]
+            block = parents[block]
+        return 1
 
     def block(self, block: Block, assigns: list[tuple[Value, Value]] = ()) -> None:
         """Everything in a block; then each value is assigned to its target's buffer."""
@@ -220,7 +242,7 @@ class Lowering:
         inst = anchor.inst
         name = inst.op.name
         if anchor.kind == "pack":
-            sources.write_pack(self, anchor, products.packing(self, anchor, anchor.nest.axis))
+            direct.write_pack(self, anchor, products.packing(self, anchor, anchor.nest.axis))
         elif anchor.kind == "whole":
             wholes.RULES[name](self, inst)
         elif anchor.kind == "dot":
@@ -230,7 +252,7 @@ class Lowering:
         elif name == "store":
             store(self.memory, inst, ())
         elif name in ("atomic_rmw", "atomic_cas"):
-            old = atomic(self.memory, inst, ())
+            old = atomics.atomic(self.memory, inst, ())
             self.e.bind(inst.result, (), Uniform(old, self.e.w.at))
         elif name == "device_assert":
             self.memory.check_assert(inst, ())
@@ -252,25 +274,21 @@ def lower(
     w = Writer()
     features = frozenset(f[1:] for f in machine.features.split(",") if f.startswith("+"))
     target = {"x86_64": "x86"}.get(machine.arch, machine.arch)
-    e = Evaluator(w, OpLanes(w.write, w.fresh, w.declare, target, features))
+    e = Evaluator(w, OpLanes(w, target, features))
     # Counting code, which need not be fast, always allows it: its sites are those of the report.
     shared = counters or kernel.meta.get("options", {}).get("shared", False)
     plan = Plan(kernel, keep_loads=counters, shared=shared)
-    memory = Memory(e, kernel, plan.sharing.roots, bounds)
+    memory = Memory(e, kernel, plan.sharing.roots, bounds, Streams(kernel))
     memory.may_be_alone = all(inst.op.name != "while" for inst in kernel.walk())
     if counters:
-        memory.counters = Counters(e, memory)
+        memory.counters = counting.Counters(e, memory)
     e.load, e.stop_unless = partial(load, memory), memory.stop_unless
     nests = NestWriter(e, memory, machine.vector_bytes)
+    if any(inst.op.name == "dot" for inst in kernel.walk()):
+        nests.foreseen = plan.symbolic
     lowering = Lowering(kernel, machine, e, memory, nests, plan, Extents(plan))
     bind_params(lowering)
-    loop = Loop(w, "%begin", "%end", "1")
-    swapped = second_axis_first(kernel)
-    loop.open(counter="%number" if swapped else "%pid")
-    bind_programs(lowering, swapped)
-    lowering.block(kernel.body)
-    check_shared(lowering)
-    loop.close()
+    write_programs(lowering, finish=lambda: check_shared(lowering))
     if lowering.scratch.size > MOST_SCRATCH:
         raise UnsupportedError(
             f"{kernel.name}: a program keeps {lowering.scratch.size >> 20} MB of tiles at once, at "
@@ -279,9 +297,13 @@ def lower(
         )
     if memory.is_asking:
         lowering.imports.update(alone.IMPORTS)
+    if memory.may_fault:
+        lowering.imports.update(stop.IMPORTS)
     work = estimate(kernel.body, plan.strides)
+    text, own = module_texts(lowering)
+    parts = (own, *(routine.module for routine in lowering.routines.values()))
     return Lowered(
-        module_text(lowering), ENTRY, memory.sites, len(kernel.params), tuple(lowering.imports),
+        text, parts, ENTRY, memory.sites, len(kernel.params), tuple(lowering.imports),
         lowering.waits, 1 if lowering.waits else work.few,
         work.alone_until if memory.is_asking else 1,
     )  # fmt: skip
@@ -317,81 +339,3 @@ def check_shared(lowering: Lowering) -> None:
             bad = meet if bad is None else e.b.bit_or(bad, meet)
         if bad is not None:
             share(m, bad)
-
-
-def bind_programs(lowering: Lowering, swapped: bool) -> None:
-    """The program ids and the grid, as far as the kernel asks for them.
-
-    With `swapped`, axis 1 runs first; `%pid` numbers the programs as if axis 0 did.
-    """
-    e, w = lowering.e, lowering.e.w
-    used = [i for i in lowering.kernel.walk() if i.op.effect == "program"]
-    axes = {i.attrs["axis"] for i in used if i.op.name == "program_id"}
-    sizes: dict[int, Lane] = {}
-
-    def size(axis: int) -> Lane:
-        if axis not in sizes:
-            with w.outside(0):
-                place = w.fresh("slot")
-                w.write(f"{place} = getelementptr i64, ptr %args, i64 {GRID_SLOT + axis}")
-                sizes[axis] = e.b.value(f"load i32, ptr {place}", t.uint32, 1)
-        return sizes[axis]
-
-    ids: dict[int, Lane] = {}
-    if swapped:
-        number = e.b.value("trunc i64 %number to i32", t.uint32, 1)
-        rest = e.b.value(f"udiv i32 {number.text}, {size(1).text}", t.uint32, 1)
-        ids[1] = e.b.sub(number, e.b.mul(rest, size(1)))
-        ids[2] = e.b.value(f"udiv i32 {rest.text}, {size(0).text}", t.uint32, 1)
-        ids[0] = e.b.sub(rest, e.b.mul(ids[2], size(0)))
-        row = e.b.add(ids[1], e.b.mul(ids[2], size(1)))
-        pid = e.b.add(ids[0], e.b.mul(row, size(0)))
-        w.write(f"%pid = zext i32 {pid.text} to i64")
-    elif axes:
-        rest = e.b.value("trunc i64 %pid to i32", t.uint32, 1)
-        for axis in range(max(axes) + 1):
-            if axis == 2:
-                ids[axis] = rest
-                break
-            above = e.b.value(f"udiv i32 {rest.text}, {size(axis).text}", t.uint32, 1)
-            ids[axis] = e.b.sub(rest, e.b.mul(above, size(axis)))
-            rest = above
-    for inst in used:
-        axis = inst.attrs["axis"]
-        lane = ids[axis] if inst.op.name == "program_id" else size(axis)
-        depth = w.at if inst.op.name == "program_id" else 0
-        e.bound[inst.result] = Uniform(Lane(lane.text, t.int32), depth)
-
-
-def module_text(lowering: Lowering) -> str:
-    w = lowering.e.w
-    w.write("br label %leave")
-    size = max(64, lowering.scratch.size)
-    large = size > STACK_BYTES
-    if large:
-        w.declare("declare ptr @aligned_alloc(i64, i64)")
-        w.declare("declare void @free(ptr)")
-        scratch = f"  %scratch = call ptr @aligned_alloc(i64 64, i64 {size})"
-    else:
-        scratch = f"  %scratch = alloca [{size} x i8], align 64"
-    for name in lowering.imports:
-        w.declare(f"declare {lowering.imports[name]}")
-    flops_word = str(SITE_WORDS * len(lowering.memory.sites))
-    text = "\n".join(
-        [
-            *w.declared,
-            f"define void @{ENTRY}(i64 %begin, i64 %end, ptr %args) nounwind {{",
-            "entry:",
-            scratch,
-            *([alone.HEAD] if lowering.memory.is_asking else []),
-            *w.allocas,
-            *w.scopes[0].lines,
-            "leave:",
-            *([alone.TAIL] if lowering.memory.is_asking else []),
-            *(["  call void @free(ptr %scratch)"] if large else []),
-            "  ret void",
-            "}",
-            "",
-        ]
-    )
-    return text.replace(FLOPS_WORD, flops_word)

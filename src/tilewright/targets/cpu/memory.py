@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from tilewright.codegen.literals import Lane
 from tilewright.errors import Loc
@@ -11,17 +12,25 @@ from tilewright.ir.inst import Inst, Kernel, Value
 from tilewright.ir.types import DType
 from tilewright.targets.cpu.bounds import (
     Extent,
+    Places,
     any_lane,
+    check_indices,
     check_lanes,
     check_row,
     leave_if,
+    row_inside,
 )
-from tilewright.targets.cpu.counters import Counters
+from tilewright.targets.cpu.branches import where
 from tilewright.targets.cpu.evaluate import Evaluator
 from tilewright.targets.cpu.forms import Form, Index, Prefix, Steps, Uniform, Vector
 from tilewright.targets.cpu.lane_memory import is_spaced
+from tilewright.targets.cpu.streams import Streams
 from tilewright.targets.places import place_fields
 
+if TYPE_CHECKING:
+    from tilewright.targets.cpu.counters import Counters
+
+GRID_SLOT = 1
 ARGUMENTS = 6  # slots of the argument block before those of the parameters
 
 
@@ -54,6 +63,11 @@ class Access:
         return isinstance(self.pointer, Steps) and self.pointer.stride == self.size
 
     @property
+    def all_or_none(self) -> bool:
+        """Whether the mask is one scalar that shows at run time."""
+        return isinstance(self.mask, Uniform) and not self.unmasked
+
+    @property
     def unmasked(self) -> bool:
         return isinstance(self.mask, Uniform) and self.mask.lane.text == "true"
 
@@ -66,17 +80,21 @@ class Memory:
     kernel: Kernel
     roots: object  # Value -> set of parameter indices, or None
     bounds: bool
+    streams: Streams
     counters: Counters | None = None
     extents: dict[int, Extent] = field(default_factory=dict)
     sites: list[dict] = field(default_factory=list)
     numbers: dict[Inst, int] = field(default_factory=dict)
     checked: set[tuple] = field(default_factory=set)
     expected: set[tuple] = field(default_factory=set)  # counted by row, less what chunks count
+    inside: dict[tuple, Lane] = field(default_factory=dict)  # access -> if its row needs no masks
+    index_spans: dict[tuple, tuple[Lane, Lane]] = field(default_factory=dict)
     row_masks: dict[tuple, str] = field(default_factory=dict)  # access -> its mask as a limit
     row_values: dict[tuple, Lane] = field(default_factory=dict)  # loads by one pointer for a row
     fault_label: str = "leave"
     may_be_alone: bool = False  # whether atomics may ask if another thread can meet them
     is_asking: bool = False
+    may_fault: bool = False
     moves: str | None = None  # in a loop that may wait: where changes of memory are counted
 
     # --- sites
@@ -111,6 +129,16 @@ class Memory:
                 self.extents[param] = Extent(slot(1), slot(2))
         return self.extents[param]
 
+    def programs(self) -> Lane:
+        """How many programs the launch has."""
+        e = self.e
+        sizes = []
+        for axis in range(3):
+            place = e.w.fresh("slot")
+            e.w.write(f"{place} = getelementptr i64, ptr %args, i64 {GRID_SLOT + axis}")
+            sizes.append(e.b.value(f"load i64, ptr {place}", t.int64, 1))
+        return e.b.mul(e.b.mul(sizes[0], sizes[1]), sizes[2])
+
     # --- taking an access apart
 
     def mask_of(self, inst: Inst) -> Value | None:
@@ -129,11 +157,12 @@ class Memory:
         """Look at an access over a whole row: note its limit, check its bounds at once."""
         a = self.access(inst, index)
         e = self.e
+        key = (inst, tuple(i.key for i in index))
         if isinstance(a.mask, Prefix):
             a.limit = a.mask.limit
-        elif isinstance(a.mask, Uniform) and a.mask.lane.text != "true":
+        elif isinstance(a.mask, Uniform) and not a.unmasked and e.row.start is None:
             a.limit = e.b.select(a.mask.lane, e.row_count(), e.const(0))
-            self.row_masks[inst, tuple(i.key for i in index)] = a.limit.text
+            self.row_masks[key] = a.limit.text
         if a.limit is not None and not (
             isinstance(a.pointer, Uniform) and isinstance(a.mask, Uniform)
         ):
@@ -141,9 +170,13 @@ class Memory:
             e.row.limits[a.limit.text] = Prefix(a.limit, depth)
         if isinstance(a.pointer, Steps) and isinstance(a.mask, (Prefix, Uniform)):
             check_row(self, inst, a)
-            self.checked.add((inst, tuple(i.key for i in index)))
+            self.checked.add(key)
+        elif isinstance(a.pointer, Steps):
+            inside = row_inside(self, inst, a)
+            if inside is not None:
+                self.inside[key] = inside
+        self.streams.look(self, inst, key, a)
         if self.counters is not None:
-            key = (inst, tuple(i.key for i in index))
             if key in self.checked and a.contiguous:
                 self.counters.row(inst, a, self.active(a.mask))
             elif not isinstance(a.pointer, Uniform):
@@ -216,11 +249,47 @@ class Memory:
         counted = self.counters is None or (checked and a.contiguous)
         if checked and counted:
             return
-        mask, pointer = self.e.lanes_of(a.mask), self.e.lanes_of(a.pointer)
+        mask = self.e.lanes_of(a.mask)
         if not checked:
-            check_lanes(self, inst, pointer, mask, a.size)
+            self.check_each(inst, index, a, mask, self.inside.get(key))
         if not counted:
+            pointer = self.e.lanes_of(a.pointer)
             self.counters.lanes(inst, a, mask, pointer, key in self.expected)
+
+    def check_each(
+        self, inst: Inst, index: tuple[Index, ...], a: Access, mask: Lane, inside: Lane | None
+    ) -> None:
+        """Check the lanes of a chunk that are on, unless its row is inside anyway."""
+        places = self.places(inst, index, a)
+        if places is not None:
+            check_indices(self, inst, places, mask, a.size)
+        elif inside is None:
+            check_lanes(self, inst, self.e.lanes_of(a.pointer), mask, a.size)
+        else:
+            with where(self.e.w, self.e.b.bit_not(inside)):
+                check_lanes(self, inst, self.e.lanes_of(a.pointer), mask, a.size)
+
+    def places(self, inst: Inst, index: tuple[Index, ...], a: Access) -> Places | None:
+        """The addresses of gathered lanes, if they are one address and an index for each."""
+        made = inst.operands[0].inst
+        if not isinstance(a.pointer, Vector) or made is None or made.op.name != "offset":
+            return None
+        if inst.operands[0] in self.e.buffers or made.attrs["bytes"] != a.size:
+            return None
+        base, number = (self.e.eval(x, index) for x in made.operands)
+        if not isinstance(base, Uniform) or not isinstance(number, Vector):
+            return None
+        dtype = number.dtype
+        is_signed = dtype.is_signed and dtype.bits >= 32
+        return Places(base.lane, base.depth, number.lane) if is_signed else None
+
+    def addresses(self, inst: Inst, index: tuple[Index, ...], a: Access) -> Lane:
+        """The address of each lane, made where it is used, so that gathers take it apart."""
+        places = self.places(inst, index, a)
+        lane = self.e.lanes_of(a.pointer)
+        if places is not None:
+            lane = self.e.b.offset(places.base, places.index)
+        return self.e.b.splat(lane, self.e.row.width)
 
     def is_spaced(self, a: Access) -> bool:
         """Whether an access of a whole chunk goes by vectors though it isn't contiguous."""

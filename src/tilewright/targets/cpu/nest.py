@@ -6,22 +6,37 @@ from collections.abc import Iterable
 
 from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
-from tilewright.ir.inst import Inst
-from tilewright.targets.cpu.atomics import atomic
+from tilewright.ir.inst import Inst, Value
+from tilewright.later import later
 from tilewright.targets.cpu.buffers import Buffer, write_buffer
 from tilewright.targets.cpu.clip import Clipper, fill_tail, note_tail
 from tilewright.targets.cpu.columns import Held, reduced_axis
+from tilewright.targets.cpu.cone import evaluated
 from tilewright.targets.cpu.evaluate import Evaluator, Row
 from tilewright.targets.cpu.forms import Form, Index, Vector
+from tilewright.targets.cpu.kinds import CHEAP, MOVES
 from tilewright.targets.cpu.loops import Loop
 from tilewright.targets.cpu.memory import Memory
 from tilewright.targets.cpu.pieces import begin_piece, count_digits, find_sites
-from tilewright.targets.cpu.reductions import RowReductions
+from tilewright.targets.cpu.reductions import UNROLL, RowReductions
+from tilewright.targets.cpu.rows_ahead import prefetch_rows
 from tilewright.targets.cpu.schedule import Anchor, Nest
 from tilewright.targets.cpu.stores import store
 from tilewright.targets.cpu.widths import lanes_of_chunk
 
+atomics = later("tilewright.targets.cpu.atomics")
+
 SHORT_ROW = 4  # chunks that are written one after the other, not as a loop
+LIGHT = 5  # steps of a chunk that takes no longer than the loop around it: 4 chunks a turn
+LONG_ROW = 16  # chunks
+
+
+def is_work(inst: Inst) -> bool:
+    """Whether an instruction takes a step for each chunk, as index arithmetic does not."""
+    if inst.op.name == "load":
+        return True
+    dtype = inst.result.type.dtype
+    return dtype.is_float and inst.op.name not in MOVES and inst.op.name != "constant"
 
 
 class NestWriter:
@@ -34,6 +49,7 @@ class NestWriter:
         self.memory = memory
         self.vector_bytes = vector_bytes
         self.sideways: dict[str, Buffer] = {}  # matrices that a nest keeps column by column
+        self.foreseen: dict[Value, bool] = {}  # pointers known ahead, where it pays to prefetch
 
     def write(self, nest: Nest, read_buffers: Iterable[Buffer] = ()) -> None:
         """Write a nest; of these buffers it reads the elements at its own positions only."""
@@ -90,6 +106,7 @@ class NestWriter:
     def write_whole(self, index: list[Index], width: int, length: int) -> None:
         """The row in one piece."""
         row = self.look_at_all(index)
+        prefetch_rows(self, row)
         clipper = Clipper(self, self.depth)
         self.clip = clipper.find(row, width, length) if self.is_row else None
         if self.clip is None and self.is_row:
@@ -151,6 +168,8 @@ class NestWriter:
         """The row as a main part in which every mask is true, and a masked rest."""
         e, b = self.e, self.b
         unroll = self.reductions.copies(length, width)
+        if not self.reductions.along and length >= LONG_ROW * width and self.is_light():
+            unroll = UNROLL
         self.reductions.unrolled = e.true.lane
         limits = e.row.limits
         block = width * unroll
@@ -169,6 +188,17 @@ class NestWriter:
         self.chunk_loop(index, main, rest, width, 1)
         if self.clip is not None:
             self.take_beyond(length, width)
+
+    def is_light(self) -> bool:
+        """Whether a chunk of the nest is a few loads, stores and single instructions."""
+        anchors = self.nest.anchors
+        if any(a.kind not in ("store", "keep", "assign") for a in anchors):
+            return False
+        steps = len(anchors)
+        for inst in evaluated(self.e, anchors):
+            if is_work(inst):
+                steps += 1 if inst.op.name in CHEAP or inst.op.name == "load" else LIGHT
+        return steps <= LIGHT
 
     @property
     def packs(self) -> bool:
@@ -283,7 +313,7 @@ class NestWriter:
         self.e.bind(anchor.target, at, Vector(self.e.lanes_of(form), self.w.at))
 
     def write_atomic(self, inst: Inst, at: tuple[Index, ...]) -> None:
-        lane = atomic(self.memory, inst, at)
+        lane = atomics.atomic(self.memory, inst, at)
         value = inst.result
         if value in self.e.buffers:
             write_buffer(self.e, self.e.buffers[value], at, Vector(lane, self.w.at))

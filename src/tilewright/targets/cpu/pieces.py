@@ -2,7 +2,8 @@
 
 `i // n` and `i % n` of a progression `i` run in no simple way along a row. From one multiple of n
 to the next they do: the quotient stays, the remainder is a progression. A row with such values is
-written as a loop over these pieces.
+written as a loop over these pieces. So is a long row with masks that begin to hold inside of it
+(`i >= n`): cut where masks change, each is on or off in all of a piece.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from tilewright.codegen.lanes import Lanes
 from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Value
+from tilewright.targets.cpu.cone import evaluated
 from tilewright.targets.cpu.forms import Form, Index, Steps, Uniform
 from tilewright.targets.cpu.loops import Carried, Loop
 
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from tilewright.targets.cpu.schedule import Anchor
 
 QUOTIENTS = frozenset({"idiv", "irem"})
+COMPARISONS = {"lt": True, "le": True, "gt": False, "ge": False}  # whether the left is less
+LONG = 16  # chunks of a row that is worth cutting at masks
 PIECEWISE = frozenset({"store", "atomic", "reduce", "keep", "hold", "assign"})
 
 
@@ -96,9 +100,41 @@ class Cuts:
     sites: list[Site] = field(default_factory=list)
     reach: list[Lane] = field(default_factory=list)  # elements until each one changes
     known: dict[tuple[str, str], tuple[Lane, Lane]] = field(default_factory=dict)
+    at_masks: bool = False  # cut where masks change, not where quotients do
+    begins: bool = False  # whether a mask begins to hold inside the row
+
+    def derive(self, e: Evaluator, inst: Inst, index: tuple[Index, ...]) -> Form | None:
+        """The form of a quotient or a mask in the piece that begins where the row does."""
+        if self.at_masks:
+            return self.compare(e, inst, index) if inst.op.name in COMPARISONS else None
+        return self.divide(e, inst, index) if inst.op.name in QUOTIENTS else None
+
+    def compare(self, e: Evaluator, inst: Inst, index: tuple[Index, ...]) -> Form | None:
+        """A mask as the piece begins; notes how far it stays so."""
+        x, y = (e.eval(v, index) for v in inst.operands)
+        is_left = isinstance(x, Steps)
+        less = COMPARISONS[inst.op.name] == is_left
+        steps, bound = (x, y) if is_left else (y, x)
+        if not isinstance(steps, Steps) or not isinstance(bound, Uniform):
+            return None
+        if steps.stride != 1 or steps.narrow or not steps.dtype.is_signed or steps.dtype.bits < 32:
+            return None
+        self.begins = self.begins or not less
+        self.sites.append((inst.result, index))
+        b = e.b
+        change = b.sub(b.cast(bound.lane, t.int64), b.cast(steps.base, t.int64))
+        if (inst.op.name in ("le", "ge")) == less:
+            change = b.add(change, e.const(1))
+        reach = b.select(b.gt(change, e.const(0)), change, e.row_count())
+        if steps.dtype.bits == 32:
+            top = b.const((1 << 31) - 1 - e.row.length, steps.dtype)
+            reach = b.select(b.gt(steps.base, top), e.const(1), reach)  # they may wrap around
+        self.reach.append(reach)
+        first = (steps.base, bound.lane) if is_left else (bound.lane, steps.base)
+        return Uniform(inst.op.emit(b, *first, **inst.attrs), e.w.at)
 
     def divide(self, e: Evaluator, inst: Inst, index: tuple[Index, ...]) -> Form | None:
-        """The form of a quotient or remainder in the piece that begins where the row does."""
+        """The form of a quotient or remainder in the piece."""
         x, y = (e.eval(v, index) for v in inst.operands)
         if not isinstance(x, Steps) or not isinstance(y, Uniform) or x.dtype.bits < 32:
             return None
@@ -144,17 +180,27 @@ def find_sites(
     e: Evaluator, anchors: list[Anchor], axis: int, look: Callable[[], None]
 ) -> list[Site]:
     """What is divided along the row, in order; `look` evaluates the row, to no other effect."""
-    if not all(in_pieces(e, a, axis) for a in anchors) or not divides(e, anchors):
+    if not all(in_pieces(e, a, axis) for a in anchors):
         return []
-    e.row.cuts = Cuts()
+    if any(map(is_quotient, evaluated(e, anchors))):
+        return look_for(e, Cuts(), look).sites
+    if e.row.length >= LONG * e.row.width and any(map(may_begin, evaluated(e, anchors))):
+        cuts = look_for(e, Cuts(at_masks=True), look)
+        return cuts.sites if cuts.begins else []
+    return []
+
+
+def look_for(e: Evaluator, cuts: Cuts, look: Callable[[], None]) -> Cuts:
+    """What is found to cut at in the row."""
+    e.row.cuts = cuts
     e.w.open("unused")
     limits = e.row.limits
     try:
         look()
     finally:
         e.forget(e.w.close().memo)
-        cuts, e.row.cuts, e.row.limits = e.row.cuts, None, limits
-    return cuts.sites
+        e.row.cuts, e.row.limits = None, limits
+    return cuts
 
 
 def in_pieces(e: Evaluator, anchor: Anchor, axis: int) -> bool:
@@ -168,21 +214,20 @@ def in_pieces(e: Evaluator, anchor: Anchor, axis: int) -> bool:
 
 def divides(e: Evaluator, anchors: list[Anchor]) -> bool:
     """Whether something that the anchors evaluate is a quotient of integers."""
-    seen: set[Value] = set()
-    for anchor in anchors:
-        own = anchor.value if anchor.kind == "keep" else None
-        stack = [anchor.value] if anchor.value is not None else list(anchor.inst.operands)
-        while stack:
-            x = stack.pop()
-            if x in seen or not x.type.shape or x.inst is None:
-                continue
-            seen.add(x)
-            if x in e.buffers and x is not own:
-                continue
-            if x.inst.op.name in QUOTIENTS and x.type.dtype.is_integer:
-                return True
-            stack.extend(x.inst.operands)
-    return False
+    return any(map(is_quotient, evaluated(e, anchors)))
+
+
+def is_quotient(inst: Inst) -> bool:
+    return inst.op.name in QUOTIENTS and inst.result.type.dtype.is_integer
+
+
+def may_begin(inst: Inst) -> bool:
+    """Whether this may be a mask that begins to hold inside a row."""
+    if inst.op.name not in COMPARISONS or not inst.operands[0].type.dtype.is_integer:
+        return False
+    right = inst.operands[1].inst
+    is_same = right is not None and right.op.name in ("splat", "constant")
+    return not COMPARISONS[inst.op.name] or not is_same
 
 
 def count_digits(e: Evaluator, sites: list[Site], loop: Loop) -> dict[Value, Digit]:
@@ -207,7 +252,8 @@ def count_digits(e: Evaluator, sites: list[Site], loop: Loop) -> dict[Value, Dig
 
 def begin_piece(e: Evaluator, sites: list[Site], digits: dict[Value, Digit], left: Lane) -> Lane:
     """Evaluate what is divided at the start of a piece; gives how many elements it has."""
-    e.row.cuts = cuts = Cuts(digits)
+    is_mask = sites[0][0].inst.op.name in COMPARISONS
+    e.row.cuts = cuts = Cuts(digits, at_masks=is_mask)
     for value, index in sites:
         e.eval(value, tuple(e.whole_index(i) for i in index))
     e.row.cuts = None

@@ -267,14 +267,16 @@ class Plan:
         """Whether a load is read after something that may have changed the memory."""
         if inst.op.name != "load":
             return False
-        order = self.order[inst]
-        writes = self.writes.get(self.segment[inst], [])
-        first = next((w for w in writes if self.order[w] > order), None)
-        if first is None or self.last_reader(value) < self.order[first]:
-            return False
-        if self.last_reader(value) > self.order[first]:
-            return True
-        return not self.in_place(value, first)
+        order, last = self.order[inst], self.last_reader(value)
+        for write in self.writes.get(self.segment[inst], []):
+            if not order < self.order[write] <= last:
+                continue
+            if self.order[write] == last:
+                return not self.in_place(value, write)
+            pointers = (inst.operands[0], *write.operands[:1])
+            if not write.operands or not self.sharing.apart(*pointers, same=False):
+                return True
+        return False
 
     def last_reader(self, value: Value) -> int:
         """The number of the last instruction that reads a value, through others not kept too."""

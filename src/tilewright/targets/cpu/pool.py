@@ -6,10 +6,10 @@ import string
 
 from tilewright.targets.cpu.alone import ENTER, LEAVE, POOL_ALONE_IR
 from tilewright.targets.cpu.apart import CALLS, MOST_APART, POOL_APART_IR
-from tilewright.targets.cpu.stop import STOP_IR
+from tilewright.targets.cpu.stop import FAULT, STOP_IR
 from tilewright.targets.cpu.waits import NUMBERS, POOL_WAITS_IR
 
-KERNEL_EXPORTS = ("tw_poll", "tw_wait", "tw_go_on", ENTER, LEAVE)  # what kernels call
+KERNEL_EXPORTS = (FAULT, "tw_poll", "tw_wait", "tw_go_on", ENTER, LEAVE)  # what kernels call
 EXPORTS = ("tw_parallel", "tw_raise", "tw_reset", *KERNEL_EXPORTS)
 
 # The number of Linux's futex system call, and a pause as declared and as called.

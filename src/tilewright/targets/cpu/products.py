@@ -65,7 +65,9 @@ class Packed:
         self.b_bytes = g.k * max(g.n, g.panel.width) * g.operand.bytes
         self.a = x.new_scratch(count * self.a_bytes)
         self.b = x.new_scratch(count * self.b_bytes)
+        self.home = x.plan.home[inst.result]
         self.a_now, self.lda = self.a, str(g.k)  # where the left operand is, and its row step
+        self.b_now = self.b  # where the right one is
         self.slots, self.nexts, self.leads = (
             [x.new_scratch(8), x.new_scratch(8)] for _ in range(3)
         )
@@ -142,13 +144,11 @@ class Packed:
         else:
             make = pack_transposed_function if stage.turned else pack_rows_function
             routine = make(g.k, g.n, g.operand, g.operand, g.panel, x.machine)
-        for text in (*routine.needs, routine.definition):
-            x.e.w.declare(text)
         target, size = (self.b, self.b_bytes) if side else (self.a, self.a_bytes)
         for i in range(self.batch[0] if self.batch else 1):
             out = part(x, target, i * size)
             source = part(x, stage.name, i * stage.matrix * g.operand.bytes)
-            x.e.w.write(f"call void @{routine.name}(ptr {out}, ptr {source}, i64 {stage.lead})")
+            x.call(routine, f"ptr {out}, ptr {source}, i64 {stage.lead}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,9 +217,6 @@ def write_dot(x: Lowering, inst: Inst) -> None:
     g = place.gemm
     for side in range(2):
         place.finish(x, side)
-    for need in g.needs:
-        w.declare(need)
-    w.declare(g.definition)
     out = x.e.buffers[inst.result]
     count = place.batch[0] if place.batch else 1
     ahead = [next_tile(x, place, side) for side in range(2)]
@@ -229,12 +226,12 @@ def write_dot(x: Lowering, inst: Inst) -> None:
     join = write_row(x, place, out.name) if place.row is not None else None
     for i in range(count):
         a = part(x, place.a_now, i * place.a_bytes)
-        b = part(x, place.b, i * place.b_bytes)
+        b = part(x, place.b_now, i * place.b_bytes)
         c = part(x, out.name, i * g.m * g.n * out.type.dtype.bytes)
-        w.write(
-            f"call void @{g.name}(ptr {a}, i64 {place.lda}, ptr {b}, ptr {c}, i64 {g.n}, "
-            f"{ahead[0]}, {ahead[1]}, {place.rows.lane.typed}, {place.columns.lane.typed}, "
-            f"{depth.typed})"
+        x.call(
+            g,
+            f"ptr {a}, i64 {place.lda}, ptr {b}, ptr {c}, i64 {g.n}, {ahead[0]}, {ahead[1]}, "
+            f"{place.rows.lane.typed}, {place.columns.lane.typed}, {depth.typed}",
         )
     if join is not None:
         w.write(f"br label %{join}")
@@ -245,15 +242,14 @@ def write_row(x: Lowering, place: Packed, out: str) -> str:
     """The product if it is of one row; gives the label after it, in the block of any other."""
     w, row = x.e.w, place.row
     routine = row_function(place.gemm, row.base.dtype.element_ty, x.machine)
-    for text in (*routine.needs, routine.definition):
-        w.declare(text)
     one, many, join = (w.new_label(stem) for stem in ("one", "many", "join"))
     w.write(f"br i1 {row.here.text}, label %{one}, label %{many}")
     w.label(one)
     ahead = x.e.b.value(f"load ptr, ptr {place.nexts[1]}", t.pointer_to(t.int8), 1)
-    w.write(
-        f"call void @{routine.name}(ptr {place.a_now}, ptr {row.base.text}, {row.lead.typed}, "
-        f"ptr {out}, ptr {ahead.text}, {place.columns.lane.typed}, {place.depth.lane.typed})"
+    x.call(
+        routine,
+        f"ptr {place.a_now}, ptr {row.base.text}, {row.lead.typed}, ptr {out}, ptr {ahead.text}, "
+        f"{place.columns.lane.typed}, {place.depth.lane.typed}",
     )
     w.write(f"br label %{join}")
     w.label(many)

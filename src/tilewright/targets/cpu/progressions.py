@@ -205,6 +205,8 @@ def select(e: Evaluator, inst: Inst, forms: list[Form]) -> Form | object:
     mask, x, y = forms
     if isinstance(mask, Uniform) and mask.lane.text in ("true", "false"):
         return x if mask.lane.text == "true" else y
+    if isinstance(mask, Prefix) and e.whole:
+        e.row.limits[mask.limit.text] = mask  # so that the row has a part without it
     return UNKNOWN
 
 

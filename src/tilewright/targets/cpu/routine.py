@@ -1,4 +1,4 @@
-"""Write internal functions as LLVM IR text: their loops, loads and stores."""
+"""Write the functions that kernels call as LLVM IR text: their loops, loads and stores."""
 
 from __future__ import annotations
 
@@ -14,11 +14,24 @@ from tilewright.ir.types import DType
 
 @dataclass(frozen=True)
 class Function:
-    """An internal function; `needs` are declarations and functions, each wanted once a module."""
+    """A function; `needs` are declarations and functions, each wanted once a module.
+
+    Its name tells all that it depends on but the machine, so that kernels can share its code.
+    """
 
     name: str
     definition: str
     needs: tuple[str, ...]
+
+    @property
+    def declaration(self) -> str:
+        head, _, _ = self.definition.partition(" {")
+        return head.replace("define", "declare", 1)
+
+    @property
+    def module(self) -> str:
+        """A module of its own."""
+        return "\n".join([*self.needs, self.definition, ""])
 
 
 class Routine:
@@ -147,6 +160,6 @@ class Routine:
     def finish(self, name: str, parameters: Sequence[Lane]) -> Function:
         """The function, returning nothing."""
         names = ", ".join(p.typed for p in parameters)
-        head = f"define internal void @{name}({names}) nounwind {{"
+        head = f"define void @{name}({names}) nounwind {{"
         text = "\n".join([head, *self.lines, "  ret void", "}"])
         return Function(name, text, tuple(self.needs))

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
-from tilewright.ir.inst import Inst
+from tilewright.ir.inst import Inst, walk
 from tilewright.ir.types import DType
+from tilewright.targets.cpu.evaluate import Evaluator, Row
 from tilewright.targets.cpu.forms import Index
 from tilewright.targets.cpu.loops import Loop
 from tilewright.targets.cpu.regions import combined
@@ -20,21 +21,111 @@ from tilewright.targets.cpu.rows import (
     lanes_for,
     mirrored,
     read,
+    shuffle,
     write,
 )
 
 if TYPE_CHECKING:
     from tilewright.targets.cpu.lower import Lowering
 
+FEWEST_LANES = 4  # that are worth combining at doubling distances
+LONGEST_REGION = 32  # instructions of a combining function that is written once for each distance
+
 
 def scan(x: Lowering, inst: Inst) -> None:
-    """Element after element along the axis, in vectors over what lies side by side."""
+    """Along the axis: in vectors over what lies side by side, or over the row itself."""
     e, axis = x.e, inst.attrs["axis"]
     sources = [around(e.buffers[v], axis) for v in inst.operands]
-    outer, _, inner = sources[0].type.shape
+    outer, length, inner = sources[0].type.shape
+    if inner == 1:
+        widest = max(running_dtype(inst, s.type.dtype).bytes for s in sources)
+        width = min(length, max(1, x.machine.vector_bytes // widest))
+        if width >= FEWEST_LANES and is_short(inst):
+            with counted(e, outer) as o:
+                VectorScan(x, inst, at(e, o), width).write()
+            return
     width = lanes_for(x.machine.vector_bytes, inner, *sources)
     with counted(e, outer) as o, chunks(e, inner, width) as c:
         scan_row(x, inst, at(e, o), c)
+
+
+def is_short(inst: Inst) -> bool:
+    """Whether the combining function may be written a few times, and run on any two elements."""
+    if inst.attrs.get("combine"):
+        return True
+    names = [i.op.name for i in walk(inst.blocks[0])]
+    return len(names) <= LONGEST_REGION and "device_assert" not in names
+
+
+class VectorScan:
+    """One row, a vector at a time: in each at doubling distances, then with all before it."""
+
+    def __init__(self, x: Lowering, inst: Inst, o: Index, width: int):
+        self.e: Evaluator = x.e
+        self.inst = inst
+        self.o = o
+        self.width = width
+        axis = inst.attrs["axis"]
+        self.is_reverse = bool(inst.attrs.get("reverse"))
+        self.sources = [around(self.e.buffers[v], axis) for v in inst.operands]
+        self.outs = [around(x.buffer(r), axis) for r in inst.results]
+        self.length = self.sources[0].type.shape[1]
+
+    def write(self) -> None:
+        e = self.e
+        before, e.row = e.row, Row(self.width, self.length, e.w.at)
+        first = self.chunk(e.const(0))
+        lanes = self.within(self.values(first))
+        self.put(lanes, first)
+        if self.length > self.width:
+            loop = Loop(e.w, str(self.width), str(self.length), str(self.width))
+            carried = [loop.carry(self.last(lane)) for lane in lanes]
+            here = self.chunk(Lane(loop.open(), t.int64))
+            lanes = self.within(self.values(here))
+            so_far = [entry.phi for entry in carried]
+            self.put(self.combined(so_far, lanes), here)
+            # From one vector to the next there is one step, not all of those within.
+            following = self.combined(so_far, [self.last(lane) for lane in lanes])
+            for entry, lane in zip(carried, following, strict=True):
+                entry.next = lane
+            e.forget(loop.close())
+        e.row = before
+
+    def chunk(self, i: Lane) -> Index:
+        """The vector that begins after `i` elements."""
+        base = mirrored(self.e, i, self.length - self.width) if self.is_reverse else i
+        return Index(base, self.e.w.at, vector=True)
+
+    def values(self, c: Index) -> list[Lane]:
+        zero = self.e.scalar_index(0)
+        lanes = (read(self.e, s, self.o, c, zero) for s in self.sources)
+        return [self.e.b.cast(lane, running_dtype(self.inst, lane.dtype)) for lane in lanes]
+
+    def put(self, lanes: list[Lane], c: Index) -> None:
+        for out, lane in zip(self.outs, lanes, strict=True):
+            write(self.e, out, lane, self.o, c, self.e.scalar_index(0))
+
+    def combined(self, xs: list[Lane], ys: list[Lane]) -> list[Lane]:
+        lanes = combined(self.e, self.inst, xs, ys)
+        return [self.e.b.splat(lane, self.width) for lane in lanes]
+
+    def last(self, lane: Lane) -> Lane:
+        """What a vector ends with, in all lanes."""
+        return shuffle(self.e, lane, [0 if self.is_reverse else self.width - 1] * self.width)
+
+    def within(self, lanes: list[Lane]) -> list[Lane]:
+        """Each lane with all before it in its vector."""
+        width, distance = self.width, 1
+        while distance < width:
+            step = -distance if self.is_reverse else distance
+            order = [i - step if 0 <= i - step < width else i for i in range(width)]
+            mask = ", ".join(f"i1 {str(order[i] != i).lower()}" for i in range(width))
+            moved = [shuffle(self.e, lane, order) for lane in lanes]
+            new = self.combined(moved, lanes)
+            is_moved = Lane(f"<{mask}>", t.int1, width)
+            lanes = [self.e.b.select(is_moved, n, x) for n, x in zip(new, lanes, strict=True)]
+            distance *= 2
+        return lanes
 
 
 def scan_row(x: Lowering, inst: Inst, o: Index, c: Index) -> None:

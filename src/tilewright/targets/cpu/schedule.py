@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from tilewright.ir.inst import Block, Inst, Value
+from tilewright.later import later
 from tilewright.targets.cpu.follow import follow, source_dim
 from tilewright.targets.cpu.kinds import CONTROL, MOVES, WHOLE
 from tilewright.targets.cpu.plan import Plan
-from tilewright.targets.cpu.sources import Source, find_source
+
+if TYPE_CHECKING:
+    from tilewright.targets.cpu.sources import Source
+
+sources = later("tilewright.targets.cpu.sources")
 
 # What runs at its place: readers wait for it, they do not evaluate it.
 RUNS = CONTROL | WHOLE | {"reduce", "dot", "atomic_rmw", "atomic_cas"}
@@ -127,8 +133,8 @@ class Scheduler:
         """Both operands packed, the accumulator in the buffer of the result, then the product."""
         x, y, acc = inst.operands
         return [
-            Anchor("pack", inst, x.type.shape, x, side=0, source=find_source(self.plan, x)),
-            Anchor("pack", inst, y.type.shape, y, side=1, source=find_source(self.plan, y)),
+            Anchor("pack", inst, x.type.shape, x, side=0, source=sources.find_source(self.plan, x)),
+            Anchor("pack", inst, y.type.shape, y, side=1, source=sources.find_source(self.plan, y)),
             Anchor("assign", inst, acc.type.shape, acc, inst.result),
             Anchor("dot", inst, ()),
         ]

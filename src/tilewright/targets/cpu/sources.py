@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
-from tilewright.codegen.lanes import llvm_type
 from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Value
@@ -16,18 +15,10 @@ from tilewright.targets.cpu.bounds import span
 from tilewright.targets.cpu.evaluate import Evaluator
 from tilewright.targets.cpu.extents import is_separable, source_dim
 from tilewright.targets.cpu.forms import Index, Uniform
-from tilewright.targets.cpu.gemm_pack import (
-    cheap_masks,
-    pack_a_function,
-    pack_rows_function,
-    pack_transposed_function,
-)
 
 if TYPE_CHECKING:
     from tilewright.targets.cpu.lower import Lowering
     from tilewright.targets.cpu.plan import Plan
-    from tilewright.targets.cpu.products import Packed
-    from tilewright.targets.cpu.schedule import Anchor
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,92 +185,6 @@ def operand_index(e: Evaluator, inst: Inst, index: tuple[Index, ...]) -> tuple[I
     return tuple(out)
 
 
-def write_pack(x: Lowering, anchor: Anchor, place: Packed) -> None:
-    """Pack an operand: at once from memory if the whole tile is there, else element by element."""
-    e, w = x.e, x.e.w
-    corners = Corners(x, anchor.source, needed_part(x, place, anchor))
-    inside = x.e.b.bit_and(corners.all_inside(), is_aligned(x, anchor, place))
-    direct, general, join = w.new_label("direct"), w.new_label("general"), w.new_label("join")
-    w.open(direct)
-    base, stride = read_direct(x, anchor, place, corners)
-    w.write(f"br label %{join}")
-    fast = w.close()
-    w.open(general)
-    x.nests.write(anchor.nest)
-    place.finish(x, anchor.side)
-    place.stages[anchor.side] = None
-    w.write(f"br label %{join}")
-    slow = w.close()
-    for scope in (fast, slow):
-        e.forget(scope.memo)
-    w.write(f"br i1 {inside.text}, label %{direct}, label %{general}")
-    for label, scope in ((direct, fast), (general, slow)):
-        w.label(label)
-        w.take(scope)
-    w.label(join)
-
-    def meet(x: str, y: str, dtype: t.DType) -> Lane:
-        return e.b.value(
-            f"phi {llvm_type(dtype)} [{x}, %{fast.label}], [{y}, %{slow.label}]", dtype, 1
-        )
-
-    if anchor.side == 0:
-        place.a_now = meet(base.text, place.a, base.dtype).text
-        place.lda = meet(stride.text, str(place.gemm.k), t.int64).text
-    elif reads_row(x, anchor, place):
-        place.row = OneRow(
-            meet(place.is_one_row.text, "false", t.int1),
-            meet(base.text, "null", base.dtype),
-            meet(stride.text, "0", t.int64),
-        )
-
-
-def read_direct(x: Lowering, anchor: Anchor, place: Packed, corners: Corners) -> tuple[Lane, Lane]:
-    """Use the tile where it lies, or pack it by a routine; gives its address and row step."""
-    e, b, w, g = x.e, x.e.b, x.e.w, place.gemm
-    dtype = anchor.source.pointer.type.dtype.element_ty
-    lead_bytes = corners.step(0 if along_rows(x, anchor.source) else 1)
-    lead = b.value(f"sdiv exact {lead_bytes.typed}, {dtype.bytes}", t.int64, 1)
-    start = tuple(ends[0] for ends in corners.ends)
-    first = b.bitcast(corners.address(start), t.pointer_to(dtype))
-    flipped = is_flipped(x, anchor.source)
-    note_next(x, place, anchor.side, first, lead)
-    if anchor.side == 0 and not flipped and dtype is g.operand and not g.bias:
-        return first, lead
-    rows, columns = place.side(anchor.side)
-    live = rows.lane.known is None or columns.lane.known is None
-    if anchor.side == 0:
-        routine = pack_a_function(
-            g.m, g.k, dtype, g.operand, x.machine, transposed=flipped, live=live, bias=g.bias
-        )
-        target = place.a
-    else:
-        make = pack_transposed_function if flipped else pack_rows_function
-        routine = make(g.k, g.n, dtype, g.operand, g.panel, x.machine, live=live)
-        target = place.b
-    for text in (*routine.needs, routine.definition):
-        w.declare(text)
-    part = f", {rows.lane.typed}, {columns.lane.typed}" if live else ""
-    call = f"call void @{routine.name}(ptr {target}, ptr {first.text}, i64 {lead.text}{part})"
-    if anchor.side == 0 or not reads_row(x, anchor, place):
-        w.write(call)
-        return Lane(target, t.pointer_to(g.operand)), e.const(g.k)
-    many, join = w.new_label("many"), w.new_label("join")
-    w.write(f"br i1 {place.is_one_row.text}, label %{join}, label %{many}")
-    w.label(many)
-    w.write(call)
-    w.write(f"br label %{join}")
-    w.label(join)
-    return first, lead
-
-
-def reads_row(x: Lowering, anchor: Anchor, place: Packed) -> bool:
-    """Whether a right operand may be read where it lies, if there is but one row on the left."""
-    g, dtype = place.gemm, anchor.source.pointer.type.dtype.element_ty
-    simple = g.panel.k_group == 1 and not is_flipped(x, anchor.source)
-    return simple and place.rows.lane.known is None and cheap_masks(dtype, x.machine)
-
-
 def along_rows(x: Lowering, source: Source) -> bool:
     """Whether neighbours in memory are neighbours in a row of the loaded tile."""
     return x.plan.strides_inside(source.pointer)[1] == source.pointer.type.dtype.element_ty.bytes
@@ -288,48 +193,3 @@ def along_rows(x: Lowering, source: Source) -> bool:
 def is_flipped(x: Lowering, source: Source) -> bool:
     """Whether it is the columns of the operand that are contiguous in memory."""
     return along_rows(x, source) == source.transposed
-
-
-def needed_part(x: Lowering, place: Packed, anchor: Anchor) -> tuple[Needed, Needed]:
-    """How many rows and columns of the loaded tile are needed."""
-    source = anchor.source
-    sizes, extents = place.side(anchor.side), place.found[anchor.side]
-    pairs = list(zip(sizes, extents, strict=True))
-    out = []
-    for dim, (size, extent) in enumerate(reversed(pairs) if source.transposed else pairs):
-        mask = source.mask
-        own = x.extents.bounds(mask, dim) if mask is not None else ()
-        ends_it = extent is not None and any(frozenset([bound]) in extent for bound in own)
-        out.append(Needed(size, size.lane.known is None and not ends_it))
-    return out[0], out[1]
-
-
-def is_aligned(x: Lowering, anchor: Anchor, place: Packed) -> Lane:
-    """Whether what is needed of an operand is made of the pieces that the routines work on."""
-    g, b = place.gemm, x.e.b
-    depth, along = place.depth, place.side(anchor.side)[0 if is_flipped(x, anchor.source) else 1]
-    pieces: list[tuple[Uniform, int]] = [(depth, g.panel.k_group)]
-    dtype = anchor.source.pointer.type.dtype.element_ty
-    in_place = anchor.side == 0 and along is depth and dtype is g.operand and not g.bias
-    if not cheap_masks(dtype, x.machine) and not in_place:
-        pieces.append((along, x.machine.vector_bytes // min(dtype.bytes, g.operand.bytes)))
-    out = x.e.true.lane
-    for extent, size in pieces:
-        if extent.lane.known is None and size > 1:
-            rest = b.bit_and(extent.lane, x.e.const(size - 1))
-            out = b.bit_and(out, b.eq(rest, x.e.const(0)))
-    return out
-
-
-def note_next(x: Lowering, place: Packed, side: int, first: Lane, lead: Lane) -> None:
-    """Guess where the operand of the next step lies, as far on as this one is from the last."""
-    w, b = x.e.w, x.e.b
-    slot = place.slots[side]
-    place.guessed[side] = True
-    last = b.value(f"load i64, ptr {slot}", t.int64, 1)
-    now = b.bitcast(first, t.int64)
-    w.write(f"store i64 {now.text}, ptr {slot}")
-    ahead = b.add(now, b.sub(now, last))
-    lead_slot, next_slot = place.leads[side], place.nexts[side]
-    w.write(f"store i64 {ahead.text}, ptr {next_slot}")
-    w.write(f"store i64 {lead.text}, ptr {lead_slot}")

@@ -2,10 +2,42 @@
 
 from __future__ import annotations
 
+FAULT = "tw_fault"
+IMPORTS = {FAULT: f"void @{FAULT}(ptr, i64, i64, i64, i64, i64) cold"}
+
+# The first program that faults leaves what happened in the launch state and stops the launch.
+FAULT_IR = """
+define void @tw_fault(
+    ptr %args, i64 %site, i64 %pid, i64 %address, i64 %stride, i64 %count) nounwind cold {
+  %state = load ptr, ptr %args
+  %record = getelementptr i64, ptr %state, i64 8
+  %old = cmpxchg ptr %record, i64 0, i64 1 acq_rel monotonic
+  %won = extractvalue { i64, i1 } %old, 1
+  br i1 %won, label %tell, label %stop
+tell:
+  %p1 = getelementptr i64, ptr %record, i64 1
+  store i64 %site, ptr %p1
+  %p2 = getelementptr i64, ptr %record, i64 2
+  store i64 %pid, ptr %p2
+  %p3 = getelementptr i64, ptr %record, i64 3
+  store i64 %address, ptr %p3
+  %p4 = getelementptr i64, ptr %record, i64 4
+  store i64 %stride, ptr %p4
+  %p5 = getelementptr i64, ptr %record, i64 5
+  store i64 %count, ptr %p5
+  br label %stop
+stop:
+  %word = cmpxchg ptr %state, i64 0, i64 1 acq_rel monotonic
+  ret void
+}
+"""
+
 # State words: 0 stop, 1 the thread that may ask for signals, 2 when it asks next (ns),
 # 3-5 the exception that a signal handler raised, 6 those that wait for each other (`waits.py`),
 # 7 whether the pool has the launch.
-STOP_IR = """
+STOP_IR = (
+    FAULT_IR
+    + """
 declare i32 @clock_gettime(i32, ptr)
 declare i64 @pthread_self()
 declare i32 @PyGILState_Ensure()
@@ -86,11 +118,15 @@ out:
   ret void
 }
 """
+)
 
-# Where there is no native pool: only the stop word.
-POLL_IR = """
+# Where there is no native pool: the stop word without signals.
+POLL_IR = (
+    FAULT_IR
+    + """
 define i64 @tw_poll(ptr %state) nounwind {
   %stop = load atomic i64, ptr %state monotonic, align 8
   ret i64 %stop
 }
 """
+)

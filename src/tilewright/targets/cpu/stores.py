@@ -5,7 +5,6 @@ from __future__ import annotations
 from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst
-from tilewright.ir.types import DType
 from tilewright.targets.cpu.branches import where
 from tilewright.targets.cpu.forms import Index
 from tilewright.targets.cpu.lane_memory import masked_store, scatter, spaced_store, store_each
@@ -18,26 +17,35 @@ def store(m: Memory, inst: Inst, index: tuple[Index, ...]) -> None:
     a = m.access(inst, index)
     if m.holds(inst, index, a.mask):
         a.mask = e.true
-    value = e.eval(inst.operands[1], index)
-    a.mask = m.covered(a.mask, index)
-    m.check_chunk(inst, index, a)
-    memory = t.uint8 if a.dtype is t.int1 else a.dtype
-    width = e.row.width
-    lane = b.splat(e.lanes_of(value), width)
+    lane = b.splat(e.lanes_of(e.eval(inst.operands[1], index)), e.row.width)
     if a.dtype is t.int1:
-        lane = b.cast(lane, memory)
-    contiguous = a.contiguous
-    if a.unmasked and (contiguous or width == 1):
-        place = e.lanes_of(a.pointer) if width == 1 else a.pointer.base
+        lane = b.cast(lane, t.uint8)
+    a.mask = m.covered(a.mask, index)
+    if a.all_or_none and e.row.start is not None:
+        condition, a.mask = a.mask.lane, e.true
+        with where(e.w, condition):
+            store_lanes(m, inst, index, a, lane)
+        return
+    store_lanes(m, inst, index, a, lane)
+
+
+def store_lanes(m: Memory, inst: Inst, index: tuple[Index, ...], a: Access, lane: Lane) -> None:
+    e, b, width = m.e, m.e.b, m.e.row.width
+    m.check_chunk(inst, index, a)
+    if a.unmasked and width == 1:
+        place = e.lanes_of(a.pointer)
         e.w.write(f"store {lane.typed}, ptr {place.text}, align {a.size}")
+        return
+    if a.unmasked and a.contiguous:
+        m.streams.store(m, (inst, tuple(e.whole_index(i).key for i in index)), a, lane)
         return
     if a.unmasked and m.is_spaced(a) and (a.pointer.stride < 0 or stores_parts(m, a.size)):
         spaced_store(b, a.pointer.base, a.pointer.stride, lane)
         return
     if a.unmasked and b.target == "x86":
-        store_each(b, b.splat(e.lanes_of(a.pointer), width), lane)
+        store_each(b, m.addresses(inst, index, a), lane)
         return
-    store_masked(m, a, lane, b.splat(e.lanes_of(a.mask), width), memory, contiguous)
+    store_masked(m, inst, index, a, lane, b.splat(e.lanes_of(a.mask), width))
 
 
 def stores_parts(m: Memory, size: int) -> bool:
@@ -46,7 +54,7 @@ def stores_parts(m: Memory, size: int) -> bool:
 
 
 def store_masked(
-    m: Memory, a: Access, lane: Lane, mask: Lane, memory: DType, contiguous: bool
+    m: Memory, inst: Inst, index: tuple[Index, ...], a: Access, lane: Lane, mask: Lane
 ) -> None:
     e, b = m.e, m.e.b
     if mask.width == 1:
@@ -54,7 +62,7 @@ def store_masked(
         with where(e.w, mask):
             e.w.write(f"store {lane.typed}, ptr {place.text}, align {a.size}")
         return
-    if contiguous:
+    if a.contiguous:
         masked_store(b, a.pointer.base, mask, lane, a.size)
     else:
-        scatter(b, b.splat(e.lanes_of(a.pointer), mask.width), mask, lane, a.size)
+        scatter(b, m.addresses(inst, index, a), mask, lane, a.size)

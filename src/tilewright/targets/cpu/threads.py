@@ -12,18 +12,24 @@ import os
 import string
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor, wait
+from functools import cache
 from typing import NoReturn
 
 from tilewright import config
 from tilewright.codegen import llvm
+from tilewright.later import later
+from tilewright.locks import Lock
 from tilewright.targets.cpu.alone import PYTHON_ALONE_IR
 from tilewright.targets.cpu.pool import EXPORTS, FUTEX_CALL, KERNEL_EXPORTS, pool_ir
 from tilewright.targets.cpu.stop import POLL_IR
 from tilewright.targets.cpu.waits import MOST_TOGETHER, NUMBERS, PYTHON_WAITS_IR
 
+futures = later("concurrent.futures")  # where there is no native pool
+
 STATE_BYTES = 64
 GO, FAULT, INTERRUPTED = 0, 1, 2
+MOST_THREADS = 1 << 16
+TORCH_COUNTER = "_ZN2at15get_num_threadsEv"  # at::get_num_threads()
 
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 
@@ -96,9 +102,9 @@ class PythonPool:
         if team <= 1:
             work()
         else:
-            with ThreadPoolExecutor(team) as executor:
+            with futures.ThreadPoolExecutor(team) as executor:
                 try:
-                    wait([executor.submit(work) for _ in range(team)])
+                    futures.wait([executor.submit(work) for _ in range(team)])
                 except BaseException:
                     stop.value = INTERRUPTED
                     raise
@@ -107,7 +113,7 @@ class PythonPool:
         return stop.value
 
 
-_starting = threading.Lock()
+_starting = Lock()
 # Never freed: the workers run the pool's code until the process ends.
 _pool: NativePool | PythonPool | None = None
 
@@ -126,7 +132,8 @@ def compile_pool() -> bytes:
     """The object code that `start` takes, to be kept on disk."""
     machine = llvm.host_machine()
     text = pool_ir(machine.arch) if is_native() else python_pool_ir()
-    return llvm.compile_object(text, machine).bytes
+    # Level 1 would take 20 ms instead of 5, and launches as long (benchmarks/launch_time.py).
+    return llvm.compile_object(text, machine, codegen_level=0).bytes
 
 
 def start(object_bytes: bytes | None = None) -> NativePool | PythonPool:
@@ -163,10 +170,36 @@ def address(name: str) -> int:
 
 
 def default_threads() -> int:
-    """How many threads a launch uses: the setting `threads`, else the cores this process has."""
+    """How many threads a launch uses: the setting `threads`, else the cores this process has.
+
+    Where the program has torch, no more than torch was told to use.
+    """
     wanted = config.get("threads")
     if wanted > 0:
         return wanted
+    return min(core_count(), torch_threads() or MOST_THREADS)
+
+
+def core_count() -> int:
+    """How many cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def torch_threads() -> int:
+    """How many threads torch uses; 0 where the program has no torch."""
+    count = getattr(sys.modules.get("torch"), "get_num_threads", None)
+    return count() if count is not None else 0
+
+
+@cache
+def torch_counter() -> int:
+    """The address of the C function that `torch_threads` calls; 0 where it cannot be found."""
+    folder = os.path.join(os.path.dirname(sys.modules["torch"].__file__), "lib")
+    try:
+        library = ctypes.CDLL(os.path.join(folder, "libtorch_cpu.so"))
+        function = getattr(library, TORCH_COUNTER)
+    except (OSError, AttributeError):
+        return 0
+    return ctypes.cast(function, ctypes.c_void_p).value or 0

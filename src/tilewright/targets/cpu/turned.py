@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING
 
 from tilewright.ir import types as t
 from tilewright.ir.inst import Value
+from tilewright.later import later
 from tilewright.targets.cpu.buffers import Buffer
 from tilewright.targets.cpu.follow import follow
-from tilewright.targets.cpu.gemm import Panel
-from tilewright.targets.cpu.gemm_pack import pack_transposed_function
 from tilewright.targets.cpu.kinds import is_large
 from tilewright.targets.cpu.schedule import Anchor, Nest
 
 if TYPE_CHECKING:
     from tilewright.targets.cpu.lower import Lowering
+
+gemm = later("tilewright.targets.cpu.gemm")
+gemm_pack = later("tilewright.targets.cpu.gemm_pack")
 
 UNITS = {1: t.int8, 2: t.int16, 4: t.int32, 8: t.int64}
 
@@ -23,11 +25,9 @@ def turn(x: Lowering, source: Buffer, target: str) -> None:
     """Copy the transpose of a matrix in scratch to `target`."""
     rows, columns = source.type.shape
     unit = UNITS[source.type.dtype.bytes]
-    panel = Panel(rows)
-    routine = pack_transposed_function(columns, rows, unit, unit, panel, x.machine)
-    for text in (*routine.needs, routine.definition):
-        x.e.w.declare(text)
-    x.e.w.write(f"call void @{routine.name}(ptr {target}, ptr {source.name}, i64 {columns})")
+    panel = gemm.Panel(rows)
+    routine = gemm_pack.pack_transposed_function(columns, rows, unit, unit, panel, x.machine)
+    x.call(routine, f"ptr {target}, ptr {source.name}, i64 {columns}")
 
 
 def turned_type(buffer: Buffer) -> t.Type:

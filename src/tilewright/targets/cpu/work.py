@@ -19,7 +19,7 @@ WHOLE = 0.4  # sorts, scans, histograms, each step
 PRODUCT = 0.006  # a multiply-add
 PLAIN, LOCKED = 0.3, 3.0  # an atomic among neighbours that no other thread meets, or may meet
 PLAIN_GATHERED, LOCKED_GATHERED = 0.5, 15.0  # mostly the way of a cache line to another core
-TRIPS = 8  # of a loop whose number of rounds is not known
+TRIPS = 256  # of a loop whose number of rounds is not known: what stands in it is what counts
 HAND_OVER = 3000  # ns that it takes until a second thread helps
 
 
@@ -30,10 +30,13 @@ class Work:
     other: float = 0.0
     plain: float = 0.0
     locked: float = 0.0
+    is_known: bool = True  # whether all rounds of loops are
 
     @property
     def few(self) -> int:
         """So many programs, or fewer, are done before a second thread could help."""
+        if not self.is_known:
+            return 1
         return max(1, int(HAND_OVER / max(self.other + self.plain, 1.0)))
 
     @property
@@ -60,19 +63,21 @@ def count(block: Block, times: float, strides: Callable[..., Strides], work: Wor
         else:
             work.other += times * cost(inst, strides)
         if name in CONTROL:
+            rounds = trips(inst)
+            work.is_known = work.is_known and rounds is not None
             for inner in inst.blocks:
-                count(inner, times * trips(inst), strides, work)
+                count(inner, times * (TRIPS if rounds is None else rounds), strides, work)
 
 
-def trips(inst: Inst) -> float:
-    """How often the body of a loop runs."""
+def trips(inst: Inst) -> float | None:
+    """How often the body of a loop runs, as far as that is known."""
     if inst.op.name == "while":
-        return TRIPS
+        return None
     if inst.op.name != "for":
         return 1
     low, high, step = (integer(x) for x in inst.operands[:3])
     if low is None or high is None or not step:
-        return TRIPS
+        return None
     return max(0, ceil((high - low) / step))
 
 

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
+
+# Instructions that give the same wherever they stand.
+PURE = {
+    "add", "and", "ashr", "bitcast", "extractelement", "fadd", "fcmp", "fdiv", "fmul", "fneg",
+    "fpext", "fptosi", "fptoui", "fptrunc", "fsub", "getelementptr", "icmp", "insertelement",
+    "inttoptr", "lshr", "mul", "or", "ptrtoint", "sdiv", "select", "sext", "shl", "shufflevector",
+    "sitofp", "srem", "sub", "trunc", "udiv", "uitofp", "urem", "xor", "zext",
+}  # fmt: skip
+TARGETS = re.compile(r"label %([\w.]+)")
 
 
 class Scope:
     """The text of one region of control flow, and the label of the block it is in now."""
 
-    __slots__ = ("label", "lines", "memo")
+    __slots__ = ("known", "label", "lines", "memo")
 
     def __init__(self, label: str):
         self.label = label
         self.lines: list[str] = []
         self.memo: list[tuple] = []  # what to forget when the scope closes
+        self.known: dict[str, tuple[str, str]] = {}  # instruction: its result and its block
 
 
 class Writer:
@@ -30,6 +41,8 @@ class Writer:
         self.count = 0
         self.declared: dict[str, None] = {}
         self.allocas: list[str] = []
+        # By block: those that surely ran before it, as far as that is known, and itself.
+        self.before: dict[str, frozenset[str]] = {"entry": frozenset({"entry"})}
 
     def fresh(self, stem: str = "t") -> str:
         self.count += 1
@@ -41,6 +54,24 @@ class Writer:
 
     def write(self, line: str) -> None:
         self.scopes[self.at].lines.append("  " + line)
+        if line.startswith("br "):
+            here = self.before[self.here]
+            for target in TARGETS.findall(line):
+                self.before[target] = self.before.get(target, here) & here
+
+    def define(self, text: str) -> str:
+        """The result of an instruction: a new one, or what an equal one gave that ran before."""
+        pure = text.partition(" ")[0] in PURE
+        if pure:
+            for scope in self.scopes[: self.at + 1]:
+                name, block = scope.known.get(text, ("", ""))
+                if name and block in self.before[scope.label]:
+                    return name
+        name = self.fresh()
+        self.write(f"{name} = {text}")
+        if pure:
+            self.scopes[self.at].known[text] = (name, self.here)
+        return name
 
     def declare(self, text: str) -> None:
         self.declared.setdefault(text)
@@ -59,6 +90,7 @@ class Writer:
         scope = self.scopes[self.at]
         scope.lines.append(f"{name}:")
         scope.label = name
+        self.before[name] = self.before.get(name, frozenset()) | {name}
 
     @property
     def here(self) -> str:
@@ -67,6 +99,7 @@ class Writer:
 
     def open(self, label: str) -> Scope:
         """Begin an inner scope whose first block will be `label`."""
+        self.before[label] = self.before[self.scopes[-1].label] | {label}
         self.scopes.append(Scope(label))
         self.at = len(self.scopes) - 1
         return self.scopes[-1]

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilewright.ir.inst import Block, Inst, Kernel, Value, walk
 from tilewright.ops import dot, shape
 from tilewright.passes import loops
-from tilewright.targets.cuda import ldmatrix, mma
-from tilewright.targets.cuda.layout import union
+from tilewright.targets.cuda import descriptors, f2, flight, ldmatrix, mma, wgmma
+from tilewright.targets.cuda.emitter import rounded
+from tilewright.targets.cuda.layout import Layout, log2, union
 from tilewright.targets.cuda.operands import Shared
 
 if TYPE_CHECKING:
     from tilewright.targets.cuda.lower import Lowering
 
 COPIED = (4, 8, 16)  # bytes that one asynchronous copy moves
+RESHAPING = {shape.broadcast, shape.reshape, shape.permute, shape.join, shape.split, shape.cat}
 CHEAP = {shape.constant, shape.arange, shape.splat, shape.broadcast, shape.reshape, shape.permute}
 HARMLESS = ("pure", "program", "read", "control")
 
@@ -26,14 +28,21 @@ HARMLESS = ("pure", "program", "read", "control")
 class Plan:
     """A loop whose loads run `stages` - 1 turns ahead.
 
-    `steps` computes, from the body's parameters, the addresses and masks of the loads, and the
-    parameters (`carried`, by number) of the turn after.
+    Those that are `fetched` go on to registers, products read the others as they lie. `steps`
+    computes, from the body's parameters, the addresses and masks of the loads, and the parameters
+    (`carried`, by number) of the turn after. Products that are `unfinished` go on until `first`, a
+    product, has begun in the turn after; None: none do. Operands that are `kept` are in two places
+    by turns, so that the next ones can be computed while products go on.
     """
 
     loads: dict[Inst, Shared]
+    fetched: frozenset[Inst]
     steps: tuple[Inst, ...]
     carried: tuple[int, ...]
     stages: int
+    first: Inst | None
+    unfinished: dict[Inst, Value]
+    kept: dict[Value, Shared]
 
 
 class Planner:
@@ -53,7 +62,8 @@ class Planner:
 
     def plan(self, loop: Inst) -> Plan | None:
         """How the loads of a `for` loop run ahead, if any can."""
-        body, limit = loop.blocks[0], self.x.arch.shared_limit
+        body = loop.blocks[0]
+        limit = self.x.arch.shared_limit - rounded(self.x.e.memory.top, descriptors.ALIGNMENT)
         wanted = loop.attrs.get("num_stages")
         stages = min(self.stages, wanted) if wanted else self.stages
         if not self.x.arch.has_async or stages < 2 or not rises(loop) or not is_harmless(body):
@@ -64,17 +74,76 @@ class Planner:
             shared = self.shared_of(inst)
             if shared is not None and needed.add(inst.operands[:2]):
                 loads[inst] = shared
-        if not loads:
+        fetched = self.fetched(body, loads, limit // stages, needed)
+        if not loads and not fetched:
             return None
+        loads |= fetched
         stages = min(stages, limit // sum(s.size for s in loads.values()))
+        if stages < 2:
+            return None
         steps = tuple(inst for inst in body.insts if inst in needed.insts)
-        return Plan(loads, steps, tuple(sorted(needed.carried)), stages) if stages > 1 else None
+        first = flight.first_product(body, self.x.arch, self.x.e.num_warps)
+        lasting = {inst.result for inst in loads if inst not in fetched} | self.x.staged.keys()
+        going = flight.unfinished(loop, first, lasting, self.users) if first else {}
+        layout = self.x.layout
+        going = {dot: v for dot, v in going.items() if layout(v) == layout(dot.result)}
+        kept: dict[Value, Shared] = {}
+        if first in going:
+            kept = self.kept(first, lasting)
+            if stages * sum(s.size for s in loads.values()) + size_of_two(kept) > limit:
+                kept, going = {}, {dot: v for dot, v in going.items() if dot is not first}
+        first = first if going else None
+        carried = tuple(sorted(needed.carried))
+        return Plan(loads, frozenset(fetched), steps, carried, stages, first, going, kept)
+
+    def kept(self, product: Inst, lasting: Collection[Value]) -> dict[Value, Shared]:
+        """Where a product's operands lie that are computed in its turn."""
+        x, out = self.x, {}
+        found = wgmma.instruction_for(product, x.arch, x.e.num_warps)
+        for side, value in enumerate(product.operands[:2]):
+            held = side == 0 and wgmma.comes_in_place(x, product, x.layout(value), found)
+            if not held and not flight.lasts(value, lasting):
+                out[value] = wgmma.staging(x.layout(value), side, found)
+        return out
+
+    def fetched(
+        self, body: Block, loads: Collection[Inst], room: int, needed: Needed
+    ) -> dict[Inst, Shared]:
+        """Further loads that products of warpgroups wait for, and where each thread puts its part.
+
+        Args:
+            room: bytes of a stage, of which other things must find some as well.
+        """
+        found: dict[Inst, Shared] = {}
+        room = room * 3 // 4 - sum(s.size for s in loads.values())
+        for inst in body.insts:
+            if inst not in loads and can_be_copied(inst) and self.feeds(inst.result):
+                vector = self.x.assigned.vectors(inst)[0]
+                bytes = inst.result.type.dtype.bytes
+                shared = own_tile(self.x.access_layout(inst), vector, bytes)
+                fits = shared.size <= room and self.is_copied(inst, shared)
+                if fits and needed.add(inst.operands[:2]):
+                    found[inst] = shared
+                    room -= shared.size
+        return found
+
+    def feeds(self, value: Value) -> bool:
+        """Whether products of warpgroups are computed from a value."""
+        x, seen, open_values = self.x, {value}, [value]
+        while open_values:
+            for user in self.users[open_values.pop()]:
+                if user.op is dot.dot:
+                    if wgmma.instruction_for(user, x.arch, x.e.num_warps) is not None:
+                        return True
+                elif user.op.is_elementwise or user.op in RESHAPING:
+                    fresh = [r for r in user.results if r not in seen]
+                    seen.update(fresh)
+                    open_values += fresh
+        return False
 
     def shared_of(self, load: Inst) -> Shared | None:
         """Where a load's tiles lie in shared memory, if only products use it, from there."""
-        if load.op.name != "load" or len(load.result.type.shape) != 2 or load.attrs.get("volatile"):
-            return None
-        if len(load.operands) > 2 and not is_zero(load.operands[2]):
+        if not can_be_copied(load) or len(load.result.type.shape) != 2:
             return None
         shared = ldmatrix.stage_for(self.x.access_layout(load), load.result.type.dtype.bytes)
         if shared is None or not self.is_copied(load, shared):
@@ -105,11 +174,35 @@ class Planner:
         return bool(self.users[value])
 
     def multiplies(self, inst: Inst, value: Value, shared: Shared) -> bool:
-        found = mma.instruction_for(inst, self.x.arch)
-        if found is None or found.operand is not value.type.dtype or inst.operands[2] is value:
-            return False
         sides = [k for k in (0, 1) if inst.operands[k] is value]
+        if inst.operands[2] is value:
+            return False
+        wide = wgmma.instruction_for(inst, self.x.arch, self.x.e.num_warps)
+        if wide is not None:
+            return all(wgmma.can_read(shared, side, wide) for side in sides)
+        found = mma.instruction_for(inst, self.x.arch)
+        if found is None or found.operand is not value.type.dtype:
+            return False
         return all(ldmatrix.can_load(shared, side, found) for side in sides)
+
+
+def can_be_copied(load: Inst) -> bool:
+    """Whether copies give what a tile's load gives."""
+    if load.op.name != "load" or not load.result.type.shape or load.attrs.get("volatile"):
+        return False
+    return len(load.operands) < 3 or is_zero(load.operands[2])
+
+
+def own_tile(layout: Layout, vector: Sequence[int], bytes: int) -> Shared:
+    """A tile of which each thread's vectors lie side by side: in no access do lanes meet."""
+    inner = [layout.register[log2(r)] for r in vector if r.bit_count() == 1]
+    order = f2.independent([*inner, *layout.lane, *layout.warp, *layout.register])
+    return Shared(layout.shape, f2.inverse(order), bytes)
+
+
+def size_of_two(kept: dict[Value, Shared]) -> int:
+    """Bytes of the places of these operands."""
+    return 2 * sum(rounded(s.size, descriptors.ALIGNMENT) for s in kept.values())
 
 
 def rises(loop: Inst) -> bool:

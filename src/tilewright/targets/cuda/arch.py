@@ -28,6 +28,7 @@ class Arch:
     resident_programs: int
     processor_shared: int  # bytes, of which each program takes `shared_reserved` beside its own
     shared_reserved: int = 1 << 10
+    warpgroups: bool = True  # whether wgmma is made use of where there is any
 
     @property
     def machine(self) -> Machine:
@@ -46,7 +47,7 @@ class Arch:
 
     @property
     def has_wgmma(self) -> bool:
-        return self.name == "sm_90a"
+        return self.name == "sm_90a" and self.warpgroups
 
     @property
     def mma_inner(self) -> int:

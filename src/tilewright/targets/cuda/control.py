@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tilewright.codegen.counting import either_way
 from tilewright.codegen.literals import Lane
 from tilewright.ir.inst import Inst, Value
+from tilewright.targets.cuda.held import hold, let_go
 from tilewright.targets.cuda.ring import Ring
 from tilewright.targets.cuda.tiles import Tile, tile, uniform
 
@@ -56,6 +57,7 @@ def for_loop(x: Lowering, inst: Inst) -> list[Tile]:
     low, high, step = (x.scalar(v) for v in inst.operands[:3])
     high, mirror = either_way(e.b, low, high, step)
     x.convert_ahead(inst.blocks)
+    held = hold(x, inst.blocks)
     body = inst.blocks[0]
     params = body.params[1:]
     starts = carried_starts(x, inst.operands[3:], params)
@@ -101,7 +103,8 @@ def for_loop(x: Lowering, inst: Inst) -> list[Tile]:
     )
     w.label(leave)
     if ring:
-        ring.close()
+        carried = ring.close(carried)
+    let_go(x, held)
     e.memory.forget()
     return carried
 
@@ -115,6 +118,7 @@ def while_loop(x: Lowering, inst: Inst) -> list[Tile]:
     e, w = x.e, x.e.w
     condition, body = inst.blocks
     x.convert_ahead(inst.blocks)
+    held = hold(x, inst.blocks)
     starts = carried_starts(x, inst.operands, condition.params)
     before = w.here
     head, inside, leave = w.new_label("head"), w.new_label("body"), w.new_label("exit")
@@ -136,6 +140,7 @@ def while_loop(x: Lowering, inst: Inst) -> list[Tile]:
     w.branch(head)
     w.fill(place, phi_lines(phis, [(before, starts), (last, ends)]))
     w.label(leave)
+    let_go(x, held)
     e.memory.forget()
     return carried
 

@@ -9,7 +9,7 @@ from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst
 from tilewright.ir.types import DType
-from tilewright.targets.cuda import mma
+from tilewright.targets.cuda import mma, wgmma
 from tilewright.targets.cuda.tiles import Tile, tile
 from tilewright.targets.cuda.wholes import put
 
@@ -21,6 +21,9 @@ UNROLL = 4  # steps along the inner dimension between two tests of the loop
 
 def dot(x: Lowering, inst: Inst) -> Tile:
     """x @ y + acc."""
+    wide = wgmma.instruction_for(inst, x.arch, x.e.num_warps)
+    if wide is not None:
+        return wgmma.Product(x, inst, wide).run()
     found = mma.instruction_for(inst, x.arch)
     if found is not None:
         return mma.Product(x, inst, found).run()

@@ -92,6 +92,16 @@ class Emitter:
                 self.maps[columns] = self.mapped(self.thread, columns)
         return self.maps[columns]
 
+    def of_warp(self, columns: Sequence[int]) -> Lane:
+        """A map of the bits of the warp's number, which the assembler sees to be one for a warp."""
+        key = f"warp {tuple(columns)}"
+        if key not in self.specials:
+            own = self.of_thread((*[0] * LANE_BITS, *columns))
+            with self.w.once():
+                first = self.shuffle(self.b.bitcast(own, t.uint32), self.const(0))
+                self.specials[key] = self.b.bitcast(first, t.int32)
+        return self.specials[key]
+
     def mapped(self, x: Lane, columns: Sequence[int]) -> Lane:
         """The XOR of the columns of the bits set in x, which has no others."""
         out, used = None, 0
@@ -265,6 +275,10 @@ class Emitter:
         self.w.declare(f"declare void @{WARP_BARRIER}(i32) convergent nounwind")
         self.w.write(f"call void @{WARP_BARRIER}(i32 -1)")
 
+    def fence_async(self) -> None:
+        """Let units that read shared memory by themselves see what this thread wrote there."""
+        self.w.write('call void asm sideeffect "fence.proxy.async.shared::cta;", "~{memory}"()')
+
     # --- shared memory
 
     def note_shared(
@@ -322,6 +336,11 @@ def chunk_of(word: DType, count: int) -> tuple[DType, int]:
     return WORDS[bits], total // bits
 
 
+def rounded(size: int, unit: int) -> int:
+    """The next multiple."""
+    return -(-size // unit) * unit
+
+
 class SharedMemory:
     """The shared memory of a program: lent to one exchange after the other.
 
@@ -335,13 +354,13 @@ class SharedMemory:
         self.lent: list[tuple[int, int]] = []
         self.base: Lane | None = None
 
-    def take(self, size: int) -> Lane:
+    def take(self, size: int, alignment: int = 16) -> Lane:
         """The address of so many bytes, as an i32; waits for all threads where it must."""
-        size = -(-size // 16) * 16
-        place = self.find(size)
+        size = rounded(size, 16)
+        place = self.find(size, alignment)
         if place is None:
             self.e.barrier()
-            place = self.find(size)
+            place = self.find(size, alignment)
         self.lent.append((place, place + size))
         self.size = max(self.size, place + size)
         if self.size > self.e.arch.shared_limit:
@@ -351,16 +370,21 @@ class SharedMemory:
             )
         return self.e.plus(self.address(), place)
 
-    def find(self, size: int) -> int | None:
+    def find(self, size: int, alignment: int) -> int | None:
         """Where nothing is that may be read, close to the start; None: wait first."""
         busy = sorted([*self.read, *self.lent])
         place = 0
         for first, last in busy:
             if place + size <= first:
                 break
-            place = max(place, last)
+            place = max(place, rounded(last, alignment))
         limit = max(self.size, SMALL)
         return place if not self.read or place + size <= limit else None
+
+    @property
+    def top(self) -> int:
+        """Where what is lent ends."""
+        return max([last for _, last in self.lent], default=0)
 
     def give_back(self, count: int = 1) -> None:
         """What was lent last has been read by this thread, perhaps not yet by others."""

@@ -6,11 +6,11 @@ import ctypes
 import os
 import string
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tilewright.locks import Lock
 from tilewright.targets.base import ShortcutSpec
 from tilewright.targets.cuda import driver, streams
 from tilewright.targets.fastcall.frame import Ending
@@ -308,7 +308,7 @@ def stream_getter() -> int | None:
     return None
 
 
-_starting = threading.Lock()
+_starting = Lock()
 _native: CudaNative | None = None
 
 

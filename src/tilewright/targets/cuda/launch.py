@@ -36,9 +36,8 @@ from tilewright.targets.cuda.fastcall import (
 )
 from tilewright.targets.cuda.history import History
 from tilewright.targets.cuda.modules import Function
-from tilewright.targets.fastcall.frame import SLOTS
 from tilewright.targets.places import place_loc
-from tilewright.targets.values import rounded
+from tilewright.targets.values import SLOTS, rounded
 
 WARP = 32
 # The first word of a fault record: site + 1, the number of the launch, the program.

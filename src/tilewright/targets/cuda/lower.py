@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 
 from tilewright.codegen.literals import Lane
 from tilewright.errors import UnsupportedError
@@ -12,7 +13,7 @@ from tilewright.ir.inst import Block, Inst, Kernel, Value, walk
 from tilewright.ir.rewrite import count_uses
 from tilewright.ops import dot
 from tilewright.targets.counting import SITE_WORDS, work_of
-from tilewright.targets.cuda import ahead, assign, control, mma, numbers, rules
+from tilewright.targets.cuda import ahead, assign, control, dot_table, numbers, rules, wgmma
 from tilewright.targets.cuda.arch import ENTRY, Arch
 from tilewright.targets.cuda.axes import axes
 from tilewright.targets.cuda.counters import FLOPS_WORD, Counters
@@ -53,7 +54,7 @@ class Lowering:
     ):
         self.arch = arch
         self.e = Emitter(arch, num_warps)
-        self.assigned = assign.assign(kernel, arch, num_warps, mma.table(kernel))
+        self.assigned = assign.assign(kernel, arch, num_warps, dot_table.table(kernel))
         self.kernel = kernel = self.assigned.kernel
         self.memory = Memory(self.e, kernel)
         self.guard = Guard(self, bounds)
@@ -65,6 +66,9 @@ class Lowering:
         self.uses = count_uses(kernel)
         self.tiles: dict[Value, Tile] = {}
         self.staged: dict[Value, Staged] = {}  # what was copied to shared memory ahead
+        self.places: dict[Value, Staged] = {}  # where operands are to be put
+        self.fetched: dict[Inst, Callable[[], Tile]] = {}  # loads that were made ahead
+        self.flights: dict[Inst, wgmma.Flight] = {}
         # What is computed twice, to run ahead, would be counted twice.
         self.planner = ahead.Planner(self, kernel, 1 if counters else stages)
         self.converted: list[dict[tuple[Value, Layout], Tile]] = [{}]  # by open block
@@ -113,11 +117,22 @@ class Lowering:
     def bind(self, values: Sequence[Value], tiles: Sequence[Tile]) -> None:
         self.tiles.update(zip(values, tiles, strict=True))
 
+    def lanes(self, values: Sequence[Value]) -> list[Lane]:
+        """The registers of some values, one after the other."""
+        return [lane for value in values for lane in self.tiles[value].lanes]
+
+    def replace(self, values: Sequence[Value], lanes: Sequence[Lane]) -> None:
+        """Other registers for them."""
+        rest = iter(lanes)
+        for value in values:
+            held = self.tiles[value]
+            self.tiles[value] = Tile(held.layout, tuple(islice(rest, len(held.lanes))))
+
     def restart(self) -> None:
         """Begin to write the kernel's code again."""
         params = self.kernel.body.params
         self.tiles = {value: self.tiles[value] for value in params}
-        self.converted, self.staged = [{}], {}
+        self.converted, self.staged, self.fetched = [{}], {}, {}
         self.memory.hazards.waited()
         self.e.memory.read.clear()
 
@@ -145,7 +160,7 @@ class Lowering:
             raise UnsupportedError(f"the CUDA target does not do {inst.op.name}", inst.loc)
         around, self.e.here = self.e.here, inst
         try:
-            found = rule(self, inst)
+            found = self.fetched[inst]() if inst in self.fetched else rule(self, inst)
         except UnsupportedError as error:
             error.loc = error.loc or inst.loc
             raise
@@ -176,6 +191,8 @@ def lower(
         max_registers: what a thread may use at most; 0: whatever fits.
         counters: compile in the counters of `targets.counting`.
     """
+    if max_registers and max_registers < wgmma.MOST_REGISTERS:
+        arch = replace(arch, warpgroups=False)
     try:
         x = Lowering(kernel, arch, num_warps, bounds, stages, counters)
         params = bind_params(x)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
-from tilewright.ir.inst import Block, Inst, Kernel, Value
+from tilewright.ir.inst import Inst
 from tilewright.ir.types import DType
 from tilewright.targets.cuda import convert, f2
 from tilewright.targets.cuda.arch import Arch
 from tilewright.targets.cuda.emitter import Emitter
 from tilewright.targets.cuda.layout import Layout, log2
 from tilewright.targets.cuda.ldmatrix import FromShared, can_load, stage_for, store_tile
-from tilewright.targets.cuda.operands import DotLayouts, mma_a, mma_accumulator, mma_b
+from tilewright.targets.cuda.operands import mma_a, mma_accumulator, mma_b
 from tilewright.targets.cuda.tiles import Staged, Tile, tile
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 ROWS, COLUMNS = 16, 8  # of the result of one instruction
 CHEAP = {"none", "registers", "shuffles"}  # conversions that need no shared memory
-MOST_HELD = 64  # 32-bit registers of an operand that may be held through a loop
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,9 @@ def instruction_for(inst: Inst, arch: Arch) -> Instruction | None:
     if dtype.is_fp8() or (dtype is right.dtype is t.float16):
         # Every fp8 number is one of fp16.
         found = F16 if arch.capability >= 80 else F16_OLD
-    elif arch.capability < 80 or dtype is t.float32 and inst.attrs.get("precision") != "tf32":
+    elif (
+        arch.capability < 80 or dtype is t.float32 and inst.attrs.get("precision", "tf32") != "tf32"
+    ):
         return None
     else:
         found = {t.bfloat16: BF16, t.float32: TF32, t.int8: S8, t.uint8: U8}.get(dtype)
@@ -72,64 +72,6 @@ def instruction_for(inst: Inst, arch: Arch) -> Instruction | None:
     least = max(found.inner, 16) if found.operand.bits == 16 else found.inner
     fits = rows >= ROWS and columns >= COLUMNS and left.shape[-1] >= least
     return found if fits else None
-
-
-def table(kernel: Kernel) -> Callable[[Inst, Arch, int], DotLayouts | None]:
-    """The layouts of the dots of a kernel."""
-    home = homes(kernel.body, {})
-    linked = chained(kernel)
-
-    def layouts(inst: Inst, arch: Arch, num_warps: int) -> DotLayouts | None:
-        found = instruction_for(inst, arch)
-        if found is None:
-            return None
-        split = split_warps(inst.result.type.shape, num_warps, inst in linked)
-        held = []
-        for k, fragment in enumerate(fragments(inst, found, split)):
-            outside = home.get(inst.operands[k]) is not home[inst.result]
-            small = fragment.registers * found.operand.bits // 32 <= MOST_HELD
-            held.append(fragment if outside and small else None)
-        return DotLayouts(*held, mma_accumulator(inst.result.type.shape, *split))
-
-    return layouts
-
-
-def homes(block: Block, found: dict[Value, Block]) -> dict[Value, Block]:
-    """The block that each value is computed in."""
-    for p in block.params:
-        found[p] = block
-    for inst in block.insts:
-        for r in inst.results:
-            found[r] = block
-        for inner in inst.blocks:
-            homes(inner, found)
-    return found
-
-
-def chained(kernel: Kernel) -> set[Inst]:
-    """Dots of which one's left operand is computed from another's result, element by element."""
-    linked = set()
-    for inst in kernel.walk():
-        if inst.op.name == "dot":
-            source = source_dot(inst.operands[0])
-            if source is not None:
-                linked |= {inst, source}
-    return linked
-
-
-def source_dot(value: Value) -> Inst | None:
-    """The dot that a value is computed from by elementwise ops, if any."""
-    stack, seen = [value], set()
-    while stack:
-        inst = stack.pop().inst
-        if inst is None or inst in seen:
-            continue
-        seen.add(inst)
-        if inst.op.name == "dot":
-            return inst
-        if inst.op.is_elementwise:
-            stack += inst.operands
-    return None
 
 
 def split_warps(shape: tuple[int, ...], num_warps: int, along_rows: bool) -> tuple[int, int]:
@@ -306,7 +248,7 @@ class FromRegisters:
     def product_operand(self, value: Lane) -> Lane:
         """A value as the instruction takes it."""
         product = self.product
-        if product.found is TF32:
+        if product.found.operand is t.float32:
             return to_tf32(product.e, value)
         return product.e.b.cast(value, product.found.operand)
 

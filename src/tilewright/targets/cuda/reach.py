@@ -41,16 +41,19 @@ class Limit:
 class Reach:
     """Asks of the accesses of a kernel.
 
-    `find` gives scalars, None where one is not known at the place of the test.
+    `find` gives scalars, None where one is not known at the place of the test; `counts` says
+    which limits of masks to make use of.
     """
 
     def __init__(
         self,
         x: Lowering,
         find: Callable[[Value], Sum | None] | None = None,
+        counts: Callable[[Sum], bool] = lambda limit: True,
     ):
         self.x = x
         self.find = find or self.at_hand
+        self.counts = counts
         self.b = x.e.b
         self.range_of = interval(x.kernel)
         self.numbers: dict[Value, int] = {}
@@ -250,8 +253,9 @@ class Reach:
             number = number.plus(fixed(-1 if is_upper else 1))
         whole = value
         while dims is not None:
-            found = Limit(number, is_upper, whole)
-            limits.setdefault(self.key(value, dims), []).append(found)
+            if self.counts(number):
+                found = Limit(number, is_upper, whole)
+                limits.setdefault(self.key(value, dims), []).append(found)
             inst = value.inst
             if inst is None or not inst.operands:
                 return

@@ -126,7 +126,14 @@ def extremum(r: Reach, inst: Inst, dims: Dims, limits: dict) -> Range | None:
         return None
     x, y = (r.exact(one, inst.result.type.dtype) for one in (x, y))
     is_min = inst.op is math.min
-    return Range(r.smaller(x.low, y.low, is_min), r.smaller(x.high, y.high, is_min))
+    # Of numbers that change with loops `smaller` gives one that only holds on its own side.
+    if is_min:
+        return Range(
+            r.smaller(x.low.end(False), y.low.end(False), True), r.smaller(x.high, y.high, True)
+        )
+    return Range(
+        r.smaller(x.low, y.low, False), r.smaller(x.high.end(True), y.high.end(True), False)
+    )
 
 
 RULES = {

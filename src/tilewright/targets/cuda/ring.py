@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from tilewright.codegen.literals import Lane
@@ -12,11 +14,14 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Inst
 from tilewright.ops import shape
 from tilewright.passes import loops
+from tilewright.targets.cuda import descriptors, wgmma
 from tilewright.targets.cuda.ahead import Plan
+from tilewright.targets.cuda.emitter import WORDS
 from tilewright.targets.cuda.layout import Layout, union
-from tilewright.targets.cuda.memory import Place, Vector, offset_text
+from tilewright.targets.cuda.memory import Place, Vector, offset_text, value_of
 from tilewright.targets.cuda.operands import Shared
-from tilewright.targets.cuda.tiles import Staged, Tile, uniform
+from tilewright.targets.cuda.tiles import Staged, Tile, tile, uniform
+from tilewright.targets.cuda.turns import Turns
 
 if TYPE_CHECKING:
     from tilewright.targets.cuda.lower import Lowering
@@ -47,17 +52,26 @@ class Ring:
     def __init__(self, x: Lowering, loop: Inst, plan: Plan, starts: Sequence[Tile]):
         self.x, self.e = x, x.e
         self.plan = plan
-        self.body = loop.blocks[0]
+        self.loop, self.body = loop, loop.blocks[0]
         self.low, self.high, self.step = (x.scalar(v) for v in loop.operands[:3])
         self.params = [loops.carried_params(loop, self.body)[k] for k in plan.carried]
         self.yields = [loops.yields(loop)[k] for k in plan.carried]
         self.layouts = [starts[k].layout for k in plan.carried]
         size = plan.stages
-        self.bases = {k: self.e.memory.take(size * s.size) for k, s in plan.loads.items()}
+        self.bases = {
+            k: self.e.memory.take(size * s.size, descriptors.ALIGNMENT)
+            for k, s in plan.loads.items()
+        }
+        self.places = {
+            v: self.e.memory.take(2 * s.size, descriptors.ALIGNMENT) for v, s in plan.kept.items()
+        }
+        self.odd = self.e.const(0)  # which of the two places is this turn's
         self.checked = [k for k in plan.loads if x.guard.is_checked(k)]
         self.doubtful: dict[Inst, None] = {}  # of these, which no scalar code can answer for
         self.counter, self.state = self.low, [starts[k] for k in plan.carried]
         self.read, self.write = self.e.const(0), self.e.const(plan.stages - 1)
+        # Below which counter all turns are without a doubt; None: nobody can tell.
+        self.end_of_sure = Turns(x, loop).end(self.checked) if self.checked else None
         for stage in range(plan.stages - 1):
             self.look()
             self.copy(self.e.const(stage))
@@ -68,44 +82,87 @@ class Ring:
 
     def values(self) -> list[Tile]:
         one = self.x.layout(self.body.params[0])
-        return [uniform(v, one) for v in (self.counter, self.read, self.write, self.go)] + (
-            self.state
-        )
+        lanes = (self.counter, self.read, self.write, self.odd, self.go)
+        return [uniform(v, one) for v in lanes] + self.state
 
     def set(self, values: Sequence[Tile]) -> None:
-        self.counter, self.read, self.write, self.go = (v.lane for v in values[:4])
-        self.state = list(values[4:])
+        self.counter, self.read, self.write, self.odd, self.go = (v.lane for v in values[:5])
+        self.state = list(values[5:])
 
     # --- one turn
 
     def begin(self) -> None:
         """At the start of the body: wait for this turn's tiles, ask for those of a later one."""
         self.wait(self.plan.stages - 2)
+        if self.e.arch.has_wgmma:
+            self.e.fence_async()
+        self.e.barrier()
+        if self.plan.first is None:
+            self.copy(self.write)
+        else:
+            going = wgmma.Flight(self.plan.first, self.plan.unfinished, self.ask)
+            self.x.flights.update(dict.fromkeys(going.insts, going))
+        for load, shared in self.plan.loads.items():
+            base = self.place(load, self.read)
+            if load in self.plan.fetched:
+                self.x.fetched[load] = partial(self.fetch, load, base)
+            else:
+                self.stage(load, Staged(shared, base))
+        for value, place in self.places.items():
+            shared = self.plan.kept[value]
+            far = self.e.b.mul(self.odd, self.e.const(shared.size))
+            self.x.places[value] = Staged(shared, self.e.b.add(place, far))
+
+    def ask(self) -> None:
+        """Ask for a later turn's tiles, which lie where those of the turn before lay."""
         self.e.barrier()
         self.copy(self.write)
-        for load, shared in self.plan.loads.items():
-            self.stage(load, Staged(shared, self.place(load, self.read)))
 
     def end(self) -> None:
         """At the end of the body, where a branch does not tear the products apart."""
         self.finish(self.write)
         self.read, self.write = self.following(self.read), self.following(self.write)
+        self.odd = self.e.xor(self.odd, 1)
         self.look()
 
     @contextmanager
     def later(self) -> Iterator[None]:
         """Within, values are those of the turn that is copied next."""
         x = self.x
-        x.bind([self.body.params[0]], [uniform(self.counter, x.layout(self.body.params[0]))])
+        tiles, converted = dict(x.tiles), x.converted
+        counter = self.body.params[0]
+        changed = {counter, *self.params, *(r for inst in self.plan.steps for r in inst.results)}
+        x.converted = [
+            {key: made for key, made in scope.items() if key[0] not in changed}
+            for scope in converted
+        ]
+        x.bind([counter], [uniform(self.counter, x.layout(counter))])
         x.bind(self.params, self.state)
         x.converted.append({})
         for inst in self.plan.steps:
             x.inst(inst)
         yield
-        x.converted.pop()
+        x.tiles, x.converted = tiles, converted
 
     def look(self) -> None:
         """Find out whether the next turn is without a doubt; best done among the products."""
+        if self.end_of_sure is None:
+            self.look_closely()
+            return
+        w, sure = self.e.w, self.e.b.lt(self.counter, self.end_of_sure)
+        slow, join = w.new_label("look"), w.new_label("join")
+        before = w.here
+        w.branch_often(sure.text, join, slow)
+        with w.apart(slow):
+            self.look_closely()
+            last = w.here
+            w.branch(join)
+        w.label(join)
+        arms = f"[true, %{before}], [{self.go.text}, %{last}]"
+        self.go = self.e.b.value(f"phi i1 {arms}", t.int1, 1)
+
+    def look_closely(self) -> None:
+        """The same from the turn's own addresses."""
         with self.later():
             self.go = self.e.b.lt(self.counter, self.high)
             for load in self.checked:
@@ -131,7 +188,8 @@ class Ring:
                     self.copies_of(self.doubtful, stage),
                     self.copies_of([k for k in self.plan.loads if k not in self.doubtful], stage),
                 )
-                with e.w.when((comes if self.doubtful else e.both(comes, unsure)).text):
+                some = comes if self.doubtful else e.both(comes, unsure)
+                with e.w.when(some.text, rarely=not self.doubtful):
                     for copies in late[0]:
                         self.check(copies)
                     with e.w.when(unsure.text):
@@ -151,15 +209,37 @@ class Ring:
                 turned = Staged(staged.shared.permute(user.attrs["order"]), staged.base)
                 self.stage(user, turned)
 
+    def fetch(self, load: Inst, base: Lane) -> Tile:
+        """What a load gives, from where it was copied to."""
+        x, e = self.x, self.e
+        layout, dtype = x.access_layout(load), load.result.type.dtype
+        vectors = x.assigned.vectors(load)
+        shared = self.plan.loads[load]
+        targets = self.targets(layout, shared, base, [rs[0] for rs in vectors])
+        lanes: dict[int, Lane] = {}
+        for registers, target in zip(vectors, targets, strict=True):
+            words = e.load_shared(target, WORDS[8 * shared.bytes], len(registers))
+            lanes |= zip(registers, (value_of(e, w, dtype) for w in words), strict=True)
+        held = tile(layout, [lanes[r] for r in range(layout.registers)])
+        return x.in_layout(held, x.layout(load.result))
+
     def wait(self, count: int) -> None:
         """Until at most so many of this thread's groups of copies are under way."""
         self.e.w.declare(f"declare void @{COPY}.wait.group(i32 immarg)")
         self.e.w.write(f"call void @{COPY}.wait.group(i32 {count})")
 
-    def close(self) -> None:
-        """After the loop: nothing is under way any more."""
+    def close(self, carried: list[Tile]) -> list[Tile]:
+        """After the loop: nothing is under way any more. Gives the carried values as they are."""
+        out = list(carried)
+        values = self.plan.unfinished.values()
+        numbers = [k for k, p in enumerate(self.body.params[1:]) if p in values]
+        if numbers:
+            lanes = iter(wgmma.waited(self.e, [v for k in numbers for v in carried[k].lanes]))
+            for k in numbers:
+                out[k] = tile(out[k].layout, list(islice(lanes, len(out[k].lanes))))
         self.wait(0)
-        self.e.memory.give_back(len(self.bases))
+        self.e.memory.give_back(len(self.bases) + len(self.places))
+        return out
 
     # --- stages
 

@@ -11,6 +11,7 @@ from typing import Any
 from tilewright.codegen import llvm
 from tilewright.errors import LaunchError
 from tilewright.ir.inst import Kernel
+from tilewright.later import later
 from tilewright.passes import pipeline
 from tilewright.targets.base import Code, Keep, ShortcutSpec
 from tilewright.targets.cuda import arch as arches
@@ -21,12 +22,15 @@ from tilewright.targets.cuda.launch import WARP, CudaBinary
 from tilewright.targets.fastcall.shortcut import Shortcut, compile_launcher
 from tilewright.targets.storage import Storage
 
+# Most of what a launch from the disk cache would import.
+lowering = later("tilewright.targets.cuda.lower")
+
 NUM_WARPS, NUM_STAGES = 4, 3
 MOST_WARPS = 32
 # Explicit code gains nothing from LLVM's optimizer (matmul spilled more with O1), and
 # levels 1 to 3 of code generation write the same PTX, the first a fifth faster.
 PASSES, CODEGEN_LEVEL = "O0", 1
-HEADER = re.compile(r"^; arch (\S+)")
+HEADER = re.compile(r"^; arch (\S+) shared (\d+)")
 
 
 class CudaTarget:
@@ -60,13 +64,10 @@ class CudaTarget:
 
     def lower(self, kernel: Kernel, *, bounds: bool, counters: bool) -> Code:
         """The kernel as LLVM IR; `kernel.meta["options"]` holds the options of the launch."""
-        # Met only when something is compiled: most of what a launch from the disk cache imports.
-        from tilewright.targets.cuda.lower import lower
-
         options = kernel.meta.get("options", {})
         arch = self.machine()
         stages = options.get("num_stages")
-        lowered = lower(
+        lowered = lowering.lower(
             kernel, arch, num_warps=warps_of(options), bounds=bounds,
             stages=NUM_STAGES if stages is None else stages,
             max_registers=0 if counters else options.get("maxnreg") or 0, counters=counters,
@@ -84,11 +85,12 @@ class CudaTarget:
             "warp_size": WARP,
             "capability": arch.capability,
         }
-        text = f"; arch {arch.name}\n{lowered.text}"
+        text = f"; arch {arch.name} shared {lowered.shared}\n{lowered.text}"
         return Code(text, json.loads(json.dumps(metadata)))
 
-    def assemble(self, text: str) -> bytes:
+    def assemble(self, code: Code) -> bytes:
         """Machine code by the driver's assembler; PTX where there is no driver."""
+        text = code.text
         if self.named or not driver.is_available():
             return self.assembly(text).encode()
         found = driver.driver()
@@ -99,7 +101,8 @@ class CudaTarget:
             return modules.link(found, self.assembly(version).encode())[0]
 
         with modules.any_time(stream):
-            return fitted(text, arch_of(text), build, partial(modules.registers, found, name=ENTRY))
+            count = partial(modules.registers, found, name=ENTRY)
+            return fitted(text, arch_of(text), int(HEADER.match(text)[2]), build, count)
 
     def assembly(self, text: str) -> str:
         """The PTX of a lowered kernel."""

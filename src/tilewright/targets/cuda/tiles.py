@@ -38,6 +38,10 @@ class Staged:
     shared: Shared
     base: Lane
 
+    @property
+    def where(self) -> tuple[Shared, Lane]:
+        return self.shared, self.base
+
 
 def uniform(lane: Lane, layout: Layout) -> Tile:
     """One number in every element."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from tilewright.targets.cuda.unread import without_unread
+
 OFTEN = '!0 = !{!"branch_weights", i32 1000000, i32 1}'
+RARELY = '!1 = !{!"branch_weights", i32 1, i32 1000000}'
 
 
 class Writer:
@@ -87,10 +90,14 @@ class Writer:
             self.lines, self.here, self.is_apart = lines, here, outer
 
     @contextlib.contextmanager
-    def when(self, condition: str) -> Iterator[None]:
+    def when(self, condition: str, rarely: bool = False) -> Iterator[None]:
         """Within, write what runs only in threads where the condition holds."""
         yes, join = self.new_label("then"), self.new_label("join")
-        self.branch_if(condition, yes, join)
+        if rarely:
+            self.declare(RARELY)
+            self.write(f"br i1 {condition}, label %{yes}, label %{join}, !prof !1")
+        else:
+            self.branch_if(condition, yes, join)
         self.label(yes)
         yield
         self.branch(join)
@@ -98,16 +105,6 @@ class Writer:
 
     def text(self, head: str) -> str:
         """The module: declarations, then the one kernel that `head` opens."""
-        return "\n".join(
-            [
-                *self.declared,
-                head,
-                "entry:",
-                *self.start,
-                *self.lines,
-                "  ret void",
-                *self.rare,
-                "}",
-                "",
-            ]
-        )
+        lines = ["entry:", *self.start, *self.lines, "  ret void", *self.rare]
+        lines = without_unread("\n".join(lines).split("\n"))
+        return "\n".join([*self.declared, head, *lines, "}", ""])

@@ -12,10 +12,10 @@ import string
 from dataclasses import dataclass
 
 from tilewright.targets.fastcall.match import LINE, MOST_OPTIONS, match_ir
+from tilewright.targets.values import SLOTS
 
 MOST_PARAMETERS = 64
 EXPORTS = ("tw_launch", "tw_key", "tw_layouts", "tw_itemsizes")
-SLOTS = 3  # words of what is passed for an argument: its value, and the bounds of its storage
 
 # Items of the tuple that is the launcher's `self`.
 ITEMS = {

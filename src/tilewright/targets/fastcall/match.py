@@ -27,6 +27,7 @@ declare ptr @PyBytes_AsString(ptr)
 declare i64 @PyBytes_Size(ptr)
 declare ptr @PyDict_GetItemWithError(ptr, ptr)
 declare i32 @memcmp(ptr, ptr, i64)
+declare ptr @PyLong_AsVoidPtr(ptr)
 
 ; whether nobody wants to see launches
 define internal i1 @is_quiet(ptr %lists) nounwind {
@@ -109,8 +110,23 @@ overrides:
   %same = call i1 @consists(ptr %list, ptr %tuple)
   br i1 %same, label %variables, label %no
 variables:
-  %unchanged = call i1 @holds(ptr %settings, i64 3)
-  ret i1 %unchanged
+  %unchanged = call i1 @holds(ptr %settings, i64 5)
+  br i1 %unchanged, label %threads, label %no
+threads:
+  %counter_object = call ptr @PyList_GetItem(ptr %settings, i64 3)
+  %counter = call ptr @PyLong_AsVoidPtr(ptr %counter_object)
+  %uncounted = icmp eq ptr %counter, null
+  br i1 %uncounted, label %yes, label %count
+count:
+  %now = call i32 %counter()
+  %before_object = call ptr @PyList_GetItem(ptr %settings, i64 4)
+  %before_pointer = call ptr @PyLong_AsVoidPtr(ptr %before_object)
+  %before = ptrtoint ptr %before_pointer to i64
+  %wide = zext i32 %now to i64
+  %equal = icmp eq i64 %wide, %before
+  ret i1 %equal
+yes:
+  ret i1 true
 no:
   ret i1 false
 }

@@ -10,7 +10,7 @@ from tilewright.lang.externs import (
     num_warps,
     smid,
 )
-from tilewright.language.extra.cuda import libdevice
+from tilewright.later import attributes as _attributes
 
 __all__ = [
     "convert_custom_float8_sm70",
@@ -23,3 +23,4 @@ __all__ = [
     "num_warps",
     "smid",
 ]
+__getattr__ = _attributes(__name__, {"libdevice": f"{__name__}.libdevice"})

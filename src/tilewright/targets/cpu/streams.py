@@ -1,0 +1,115 @@
+"""Stores that go past the caches, where a launch writes more than they keep until it ends.
+
+A plain store reads the line that it changes first, a quarter or a third of the traffic of kernels
+that stream. Only whole lines of memory that the kernel does not read are written past the caches.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tilewright.codegen.literals import Lane
+from tilewright.ir import types as t
+from tilewright.ir.inst import Inst, Kernel
+from tilewright.passes.facts import read_params
+
+if TYPE_CHECKING:
+    from tilewright.targets.cpu.memory import Access, Memory
+
+LINE = 64  # bytes
+LEAST_PART = 4  # of the last cache, that a store fills at least
+USUAL_CACHE = 32 << 20  # where the system does not tell
+FENCE = "declare void @llvm.x86.sse.sfence()"
+NONTEMPORAL = "!0 = !{i32 1}"
+
+
+@functools.cache
+def cache_bytes() -> int:
+    """The size of the last cache."""
+    try:
+        size = os.sysconf("SC_LEVEL3_CACHE_SIZE")
+    except (ValueError, OSError):
+        size = 0
+    return size if size > 0 else USUAL_CACHE
+
+
+@dataclass(eq=False, slots=True)
+class Streams:
+    """Which stores of a kernel may go past the caches, and where they do."""
+
+    kernel: Kernel
+    read: set[int] = field(init=False)
+    once: set[Inst] = field(init=False)  # what a program runs at most once
+    large: dict[Inst, Lane | None] = field(default_factory=dict)
+    rows: dict[tuple, Lane] = field(default_factory=dict)  # access -> if its row does
+    are_used: bool = False
+
+    def __post_init__(self) -> None:
+        self.read = read_params(self.kernel)
+        self.once = {i for i in self.kernel.body.insts if not i.blocks}
+
+    def look(self, m: Memory, inst: Inst, key: tuple, a: Access) -> None:
+        """Find out whether a row of stores goes past the caches."""
+        if m.e.b.target != "x86" or m.counters is not None or not a.contiguous:
+            return
+        if m.e.row.width * a.size < LINE // 2 or m.e.row.start is not None:
+            return
+        large = self.is_large(m, inst)
+        if large is None:
+            return
+        b = m.e.b
+        low = b.bit_and(b.bitcast(a.pointer.base, t.int64), m.e.const(LINE - 1))
+        self.rows[key] = b.bit_and(large, b.eq(low, m.e.const(0)))
+
+    def is_large(self, m: Memory, inst: Inst) -> Lane | None:
+        """Whether a launch stores so much, to memory that it does not read."""
+        if inst not in self.large:
+            param = m.param(inst)
+            if inst.op.name != "store" or param is None or param in self.read:
+                self.large[inst] = None
+            else:
+                with m.e.w.outside(0):
+                    self.large[inst] = self.find_large(m, inst, param)
+        return self.large[inst]
+
+    def find_large(self, m: Memory, inst: Inst, param: int) -> Lane:
+        b, const, own = m.e.b, m.e.const, m.extent(param)
+        size = b.sub(own.high, own.low)
+        if inst in self.once:
+            pointer = inst.operands[0].type
+            each = pointer.size * pointer.dtype.element_ty.bytes
+            size = b.minimum(size, b.mul(m.programs(), const(each)))
+        large = b.ge(size, const(cache_bytes() // LEAST_PART))
+        total = size
+        for k in sorted(self.read):
+            other = m.extent(k)
+            apart = b.bit_or(b.le(own.high, other.low), b.le(other.high, own.low))
+            large = b.bit_and(large, apart)
+            total = b.add(total, b.sub(other.high, other.low))
+        return b.bit_and(large, b.ge(total, const(cache_bytes())))
+
+    def store(self, m: Memory, key: tuple, a: Access, lane: Lane) -> None:
+        """Store a whole chunk, past the caches where its row goes there."""
+        w = m.e.w
+        plain = f"store {lane.typed}, ptr {a.pointer.base.text}, align {a.size}"
+        past = self.rows.get(key)
+        size = lane.width * a.size
+        if past is None or size < LINE // 2:
+            w.write(plain)
+            return
+        self.are_used = True
+        w.declare(NONTEMPORAL)
+        w.declare(FENCE)
+        labels = [w.new_label(stem) for stem in ("past", "near", "stored")]
+        w.write(f"br i1 {past.text}, label %{labels[0]}, label %{labels[1]}")
+        w.label(labels[0])
+        aligned = plain.rpartition(" ")[0]
+        w.write(f"{aligned} {min(size, LINE)}, !nontemporal !0")
+        w.write(f"br label %{labels[2]}")
+        w.label(labels[1])
+        w.write(plain)
+        w.write(f"br label %{labels[2]}")
+        w.label(labels[2])

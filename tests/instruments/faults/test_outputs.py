@@ -1,0 +1,72 @@
+"""Planted faults that leave a part of an output unwritten, which the program then reads."""
+
+import numpy as np
+import pytest
+from planted import Family, Fault, cases, change
+
+rng = np.random.default_rng(5)
+
+SCALE = """
+@triton.jit
+def scale(x_ptr, y_ptr, rows, cols, BM: tl.constexpr, BN: tl.constexpr):
+    m = tl.program_id(0) * BM + tl.arange(0, BM)
+    n = tl.program_id(1) * BN + tl.arange(0, BN)
+    at = m[:, None] * cols + n[None, :]
+    inside = (m[:, None] < rows) & (n[None, :] < cols)
+    tl.store(y_ptr + at, 2.0 * tl.load(x_ptr + at, mask=inside), mask=inside)
+"""
+
+
+def scale(k, grid=(3, 2), read=lambda x, y: np.allclose(y, 2 * x)):
+    x = rng.standard_normal((40, 24)).astype(np.float32)
+    y = np.empty_like(x)
+    k.scale[grid](x, y, 40, 24, BM=16, BN=16)
+    read(x, y)
+
+
+def torch_scale(k, grid=(3, 2), read=lambda x, y: (y - 2 * x).abs().max()):
+    torch = pytest.importorskip("torch")
+    x = torch.randn(40, 24)
+    y = torch.empty_like(x)
+    k.scale[grid](x, y, 40, 24, BM=16, BN=16)
+    read(x, y)
+
+
+FAULTS = (
+    Fault("too few rows of programs", "unwritten", run=lambda k: scale(k, (2, 2)), at="tl.store",
+          argument="y_ptr", says="192 of 960 elements"),
+    Fault("grid of one axis", "unwritten", run=lambda k: scale(k, (3,)), at="tl.store",
+          argument="y_ptr", says="the first is element 16"),
+    Fault("mask one too short", "unwritten", change("n[None, :] < cols", "n[None, :] < cols - 1"),
+          at="tl.store", argument="y_ptr", says="40 of 960"),
+    Fault("programs that write the same", "unwritten",
+          change("n = tl.program_id(1) * BN", "n = tl.program_id(1) * 8"), at="tl.store",
+          argument="y_ptr", run=lambda k: scale(k, (3, 1))),
+    Fault("read by an operator", "unwritten", at="tl.store", argument="y_ptr",
+          run=lambda k: scale(k, (2, 2), lambda x, y: abs(y - 2 * x).max())),
+    Fault("read by an assertion", "unwritten", at="tl.store", argument="y_ptr",
+          run=lambda k: scale(k, (2, 2), lambda x, y: np.testing.assert_array_equal(y, y))),
+    Fault("one element read", "unwritten", at="tl.store", argument="y_ptr",
+          run=lambda k: scale(k, (2, 2), lambda x, y: float(y[39, 23]))),
+)  # fmt: skip
+
+family = Family("scale", SCALE, scale, FAULTS)
+rows_only = Family(
+    "rows read", SCALE, lambda k: scale(k, (2, 2), lambda x, y: np.allclose(y[:32], 2 * x[:32])), ()
+)
+filled = Family("filled", SCALE, lambda k: scale(k, (2, 2), lambda x, y: y.fill(0) or y.sum()), ())
+torch_family = Family(
+    "torch", SCALE, torch_scale,
+    (
+        Fault("too few rows", "unwritten", run=lambda k: torch_scale(k, (2, 2)), at="tl.store",
+              argument="y_ptr", says="192 of 960"),
+        Fault("an item", "unwritten", at="tl.store", argument="y_ptr",
+              run=lambda k: torch_scale(k, (2, 2), lambda x, y: y[39, 23].item())),
+    ),
+)  # fmt: skip
+torch_rows = Family(
+    "torch rows", SCALE,
+    lambda k: torch_scale(k, (2, 2), lambda x, y: y.clone()[:32].sum() + y[:32].sum()), (),
+)  # fmt: skip
+
+test_twin, test_fault = cases(family, rows_only, filled, torch_family, torch_rows)
