@@ -254,6 +254,44 @@ def by_ptx(x, out, B: tl.constexpr):
     tl.store(out + 2 * B + i, c)
 
 
+@tilewright.jit
+def bytes_by_ptx(x, y, out, zeros, B: tl.constexpr):
+    i = tl.arange(0, B)
+    a, b = tl.inline_asm_elementwise(
+        asm="""
+        {
+            // the four bytes of a register
+            .reg .b8 part<4>;
+            mov.b32 {part0, part1, part2, part3}, $8;
+            cvt.u32.u8 $0, part0;
+            cvt.u32.u8 $1, part1;
+            cvt.u32.u8 $2, part2;
+            cvt.u32.u8 $3, part3;
+        }
+        clz.b32 $4, $9;
+        clz.b32 $5, $10;
+        clz.b32 $6, $11;
+        clz.b32 $7, $12;
+        """,
+        constraints="=r,=r,=r,=r,=r,=r,=r,=r,r,r,r,r,r",
+        args=[tl.load(x + i), tl.load(y + i)],
+        dtype=(tl.int32, tl.int32),
+        is_pure=True,
+        pack=4,
+    )
+    tl.store(out + i, a)
+    tl.store(zeros + i, b)
+
+
+def test_ptx_with_a_block_of_its_own(target):
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 256, 64).astype(np.uint8), rng.standard_normal(64).astype(np.float32)
+    out, zeros = np.zeros(64, np.int32), np.zeros(64, np.int32)
+    bytes_by_ptx[(1,)](x, y, out, zeros, 64)
+    assert out.tolist() == x.tolist()
+    assert zeros.tolist() == [32 - int(v).bit_length() for v in y.view(np.uint32)]
+
+
 def test_a_few_lines_of_ptx(target):
     x, out = np.arange(16, dtype=np.int32) * 5, np.zeros((3, 16), np.int32)
     by_ptx[(1,)](x, out, 16)

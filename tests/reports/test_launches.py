@@ -95,6 +95,45 @@ def test_the_same_kernel_with_other_dtypes_and_sizes(target):
 
 
 @tilewright.jit
+def annotated(
+    out, a: tl.float16, b: tl.bfloat16, c: tl.int8, d: tl.uint64, e: tl.float64, f: float
+):
+    tl.store(out, a)
+    tl.store(out + 1, b)
+    tl.store(out + 2, c)
+    tl.store(out + 3, d.to(tl.float64))
+    tl.store(out + 4, a + b + e)
+    tl.store(out + 5, f)
+
+
+def test_scalars_as_their_annotations_say(target):
+    """Native code read a number of 16 bits where one of 32 was."""
+    for k in range(12):  # through every way of launching
+        out = np.zeros(6)
+        annotated[(1,)](out, 65500.0, 1.0078125 + k, -3 - k, 2**63 + 2048, 1 / 3, k + 0.5)
+        assert out[:4].tolist() == [65504, 1.0078125 if k == 0 else k + 1, -3 - k, 2**63 + 2048]
+        half = np.float16(1) * np.float16(65504)
+        assert abs(out[4] - (float(half) + out[1] + 1 / 3)) < 64
+        assert out[5] == k + 0.5
+
+
+@tilewright.jit
+def of_a_dtype(x, out, compute_type, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    v = tl.load(x + i, i < n).to(compute_type)
+    tl.static_assert(v.dtype == compute_type)
+    w = (v + 1) if v.dtype is tl.float16 else v
+    tl.store(out + i, w.to(tl.float32), i < n)
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16", "float32", "int16"])
+def test_a_dtype_as_an_argument(target, kind):
+    x, out = np.arange(6, dtype=np.float32), np.zeros(6, np.float32)
+    of_a_dtype[(1,)](x, out, getattr(tl, kind), 6, B=8)
+    np.testing.assert_array_equal(out, x + (kind == "float16"))
+
+
+@tilewright.jit
 def written_by_name(x_ptr, y_ptr, n, alpha, B: tl.constexpr):
     i = tl.arange(0, B)
     tl.store(y_ptr + i, tl.load(x_ptr + i, i < n) * alpha, i < n)

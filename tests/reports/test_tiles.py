@@ -216,6 +216,22 @@ def test_reductions_of_three_axes(target):
 
 
 @tilewright.jit
+def down_the_first_axis(x, out, A: tl.constexpr, B: tl.constexpr, C: tl.constexpr):
+    at = tl.arange(0, A * B)[:, None] * C + tl.arange(0, C)[None, :]
+    v = tl.load(x + at).reshape(A, B, C)
+    at = tl.arange(0, B)[:, None] * C + tl.arange(0, C)[None, :]
+    tl.store(out + at, tl.sum(v, 0))
+    tl.store(out + B * C + at, tl.argmin(v, 0).to(tl.float32))
+
+
+def test_a_matrix_from_reduced_rows_of_groups(target):
+    """Native code took the axes of what is reduced for those of the result."""
+    x, out = normal(6, 4, 8)[:4].copy(), np.zeros((2, 4, 8), np.float32)
+    down_the_first_axis[(1,)](x, out, 4, 4, 8)
+    np.testing.assert_allclose(out, [x.astype(float).sum(0), x.argmin(0)], rtol=1e-5, atol=1e-6)
+
+
+@tilewright.jit
 def maxima_with_places(x, out, places, AXIS: tl.constexpr, M: tl.constexpr, N: tl.constexpr):
     at = tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :]
     v, p = tl.max(tl.load(x + at), AXIS, return_indices=True, keep_dims=True)

@@ -10,7 +10,7 @@ from typing import Any
 from tilewright.errors import CompileError, Loc
 from tilewright.ir.inst import Block, Builder, Kernel, Param, Value, walk
 from tilewright.ir.op import Op, running
-from tilewright.ir.types import Type
+from tilewright.ir.types import Type, float32
 from tilewright.lang import calls, control, displays, expressions, inline, statements
 from tilewright.lang.constexpr import unwrap
 from tilewright.lang.jit import JITCallable
@@ -20,6 +20,7 @@ from tilewright.lang.tensor import known, tensor
 from tilewright.lang.values import flatten
 from tilewright.ops.control import yield_
 from tilewright.ops.known import evaluate
+from tilewright.ops.math import cast
 from tilewright.ops.shape import constant
 
 EXPRESSIONS = (
@@ -219,10 +220,9 @@ def build_kernel(
     source = jit.source
     params: list[Param] = []
     names: dict[str, Any] = {}
-    body = frontend.builder.block
     for name in jit.arg_names:
         if name in types:
-            names[name] = argument(name, types[name], facts or {}, params, body)
+            names[name] = argument(name, types[name], facts or {}, params, frontend.builder)
         elif name in constants:
             names[name] = unwrap(constants[name])
     loc = source.loc(source.node, jit.__name__)
@@ -232,16 +232,19 @@ def build_kernel(
     with running(frontend), deep_recursion():
         run_kernel(frontend, source.node, loc)
     meta = {"name": jit.__name__, "globals": frontend.captured, "sources": frontend.sources}
-    return Kernel(jit.__name__, params, body, loc, meta)
+    return Kernel(jit.__name__, params, frontend.builder.block, loc, meta)
 
 
-def argument(name: str, kind: Any, facts: dict[str, int], params: list, body: Block) -> Any:
+def argument(name: str, kind: Any, facts: dict[str, int], params: list, b: Builder) -> Any:
     """What a parameter's name holds: a tensor, a constant, or a tuple of those."""
     if isinstance(kind, Type):
-        params.append(Param(name, kind, facts.get(name, 1)))
-        return tensor(body.add_param(kind))
+        narrow = kind.dtype.is_float and kind.dtype.bits < 32  # launches pass fp32 and fp64
+        passed = Type(float32) if narrow else kind
+        params.append(Param(name, passed, facts.get(name, 1)))
+        value = b.block.add_param(passed)
+        return tensor(b.emit(cast, value, to=kind.dtype.short) if narrow else value)
     if isinstance(kind, tuple):
-        items = [argument(f"{name}.{i}", k, facts, params, body) for i, k in enumerate(kind)]
+        items = [argument(f"{name}.{i}", k, facts, params, b) for i, k in enumerate(kind)]
         return type(kind)(*items) if hasattr(kind, "_fields") else tuple(items)
     return unwrap(kind)
 

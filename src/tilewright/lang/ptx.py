@@ -121,7 +121,7 @@ class Text:
     def run(self) -> list[tensor]:
         text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", self.asm, flags=re.S).strip()
         for part in text.split(";"):
-            line = " ".join(part.split()).lstrip("{ ")
+            line = " ".join(part.split()).lstrip("{} ")  # blocks of the text, not operands
             if line.count("}") > line.count("{"):
                 line = line.rstrip("} ")
             if line and not line.startswith(".reg"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from tilewright.ir.inst import Inst, Value
+from tilewright.targets.cpu.kinds import ALWAYS_KEPT
 
 # Nothing with elements of its own lies behind these.
 ENDS = frozenset({"splat", "constant", "arange", "program_id", "num_programs"})
@@ -23,7 +24,7 @@ def follow(
             continue
         seen.add((value, dim))
         inst = value.inst
-        if inst is None or value in kept:
+        if inst is None or value in kept or inst.op.name in ALWAYS_KEPT:
             yield value, dim
             continue
         if inst.op.name in ENDS:

@@ -19,6 +19,7 @@ MOVES = frozenset(["splat", "broadcast", "reshape", "permute"])  # other positio
 CONTROL = frozenset({"for", "while", "if"})
 # From buffer to buffer.
 WHOLE = frozenset(["scan", "sort", "histogram", "join", "cat", "flip", "gather", "split"])
+ALWAYS_KEPT = CONTROL | WHOLE | {"reduce", "dot"}  # their results lie in buffers
 READ_WHOLE = WHOLE | {"device_print"}  # operands lie in buffers
 
 

@@ -16,6 +16,7 @@ from tilewright.passes.affine import Affine
 from tilewright.passes.facts import Strides, strides, strides_inside
 from tilewright.targets.cpu.follow import follow
 from tilewright.targets.cpu.kinds import (
+    ALWAYS_KEPT,
     CHEAP,
     CONTROL,
     FOLDS,
@@ -146,7 +147,7 @@ class Plan:
 
     def must_keep(self, inst: Inst, value: Value) -> bool:
         name = inst.op.name
-        if name in CONTROL or name == "reduce" or name in WHOLE or name == "dot":
+        if name in ALWAYS_KEPT:
             return True
         users = self.users.get(value, [])
         if not users:
