@@ -172,10 +172,11 @@ def emit_assembly(
 def _compiled(
     ir_text: str, machine: Machine, passes: str, codegen_level: int
 ) -> Iterator[tuple[Any, Any, dict[str, float]]]:
-    """The target machine, and the module after the passes; both freed at the end."""
+    """The target machine, and the module after the passes, which is freed at the end."""
     binding = _binding()
     start = time.perf_counter()
-    with _target_machine(machine, codegen_level) as target, binding.create_context() as context:
+    target = _target_machine(machine, codegen_level)
+    with binding.create_context() as context:
         module = _parse(ir_text, target, context)
         with module:
             parsed = time.perf_counter()
@@ -187,7 +188,9 @@ def _compiled(
             yield target, module, times
 
 
+@functools.cache
 def _target_machine(machine: Machine, codegen_level: int) -> Any:
+    # Kept: what LLVM finds out about a processor at the first use of each takes it 1 ms.
     binding = _binding()
     if machine.arch != host_machine().arch:
         _initialize_all_targets()

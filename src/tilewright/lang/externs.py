@@ -13,6 +13,7 @@ from tilewright.lang.tensor import tensor
 from tilewright.later import later
 
 libdevice = later("tilewright.lang.libdevice")
+ptx = later("tilewright.lang.ptx")
 
 
 def of_libdevice(symbol: str) -> Callable | None:
@@ -44,6 +45,14 @@ def extern_elementwise(
             "write what it computes with functions of the language"
         )
     return cast(function(*xs), as_dtype(dtype))
+
+
+@builtin
+def inline_asm_elementwise(
+    asm: str, constraints: str, args: Sequence, dtype: Any, is_pure: bool, pack: int
+) -> Any:
+    """What a short PTX text computes for each element, where its instructions are known."""
+    return ptx.run_elementwise(asm, constraints, args, dtype, pack)
 
 
 def extern(fn: Callable) -> Callable:

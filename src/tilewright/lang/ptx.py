@@ -13,7 +13,6 @@ from tilewright.ir import types as t
 from tilewright.ir.types import DType, Type
 from tilewright.lang import arithmetic as a
 from tilewright.lang import libdevice_bits as bits
-from tilewright.lang.builtin import builtin
 from tilewright.lang.constexpr import unwrap
 from tilewright.lang.conversion import as_dtype, cast, cast_function
 from tilewright.lang.promote import constant, same_shape, to_tensor
@@ -319,11 +318,8 @@ def run_packed(
     return out
 
 
-@builtin
-def inline_asm_elementwise(
-    asm: str, constraints: str, args: Sequence, dtype: Any, is_pure: bool, pack: int
-) -> Any:
-    """What a short PTX text computes for each element, where its instructions are known."""
+def run_elementwise(asm: str, constraints: str, args: Sequence, dtype: Any, pack: int) -> Any:
+    """What `inline_asm_elementwise` gives."""
     several = isinstance(dtype, (tuple, list))
     dtypes = [as_dtype(d) for d in (dtype if several else (dtype,))]
     inputs = same_shape(*[to_tensor(unwrap(x)) for x in args]) if len(args) else ()

@@ -39,7 +39,13 @@ from tilewright.lang.descriptor import (
     store_tensor_descriptor,
     tensor_descriptor,
 )
-from tilewright.lang.externs import dispatch, extern, extern_elementwise, must_use_result
+from tilewright.lang.externs import (
+    dispatch,
+    extern,
+    extern_elementwise,
+    inline_asm_elementwise,
+    must_use_result,
+)
 from tilewright.lang.memory import (
     advance,
     atomic_add,
@@ -71,7 +77,6 @@ from tilewright.lang.meta import (
     static_range,
 )
 from tilewright.lang.products import dot, dot_scaled
-from tilewright.lang.ptx import inline_asm_elementwise
 from tilewright.lang.reductions import associative_scan, histogram, map_elementwise, reduce
 from tilewright.lang.shapes import (
     arange,
