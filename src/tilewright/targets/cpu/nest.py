@@ -249,7 +249,7 @@ class NestWriter:
             for u in range(unroll):
                 self.write_chunk(index, self.e.const(low.known + u * width), u)
             return
-        if self.packs and low.known is not None and high.known is not None:
+        if self.packs and not self.nest.rare and low.known is not None and high.known is not None:
             starts = range(low.known, high.known, step)
             if len(starts) <= SHORT_ROW:
                 for start in starts:
