@@ -16,7 +16,7 @@ from tilewright.targets.cpu.evaluate import Evaluator, Row
 from tilewright.targets.cpu.forms import Form, Index, Vector
 from tilewright.targets.cpu.kinds import CHEAP, MOVES
 from tilewright.targets.cpu.loops import Loop
-from tilewright.targets.cpu.memory import Memory
+from tilewright.targets.cpu.memory import Memory, Tile
 from tilewright.targets.cpu.pieces import begin_piece, count_digits, find_sites
 from tilewright.targets.cpu.reductions import UNROLL, RowReductions
 from tilewright.targets.cpu.rows_ahead import prefetch_rows
@@ -56,6 +56,7 @@ class NestWriter:
         self.nest = nest
         self.read_buffers = list(read_buffers)
         self.depth = self.w.at
+        self.memory.tile = Tile(self.depth)
         outer = [d for d, n in enumerate(nest.shape) if d != nest.axis]
         index = [self.e.scalar_index(0)] * len(nest.shape)
         self.is_row = all(nest.shape[d] == 1 for d in outer)
@@ -79,6 +80,7 @@ class NestWriter:
             return
         loop = Loop(self.w, "0", str(self.nest.shape[d]), "1")
         counter = loop.open()
+        self.memory.tile.loops[counter] = self.nest.shape[d]
         inner = list(index)
         inner[d] = Index(Lane(counter, t.int64), self.w.at)
         self.over(rest, inner)
