@@ -181,15 +181,48 @@ class NestWriter:
             return
         bound = e.within_limits(e.const(length)) if limits else end
         bound = b.maximum(bound, e.const(0))
+        rest = self.rest_end(length) if self.clip is None else end
+        if length <= SHORT_ROW * width and (self.reductions.along or self.is_light()):
+            self.write_short(index, length, width, b.ge(bound, e.const(length)), rest)
+            return
         main = b.bit_and(bound, e.const(-block))
         self.reductions.unrolled = b.gt(main, e.const(0))
         e.row.true_masks = frozenset(limits)
         self.chunk_loop(index, e.const(0), main, width, unroll)
         e.row.true_masks = frozenset()
-        rest = self.rest_end(length) if self.clip is None else end
         self.chunk_loop(index, main, rest, width, 1)
         if self.clip is not None:
             self.take_beyond(length, width)
+
+    def write_short(
+        self, index: list[Index], length: int, width: int, is_whole: Lane, rest: Lane
+    ) -> None:
+        """A row of few chunks: all of them without masks one after the other, or all with them."""
+        e, w = self.e, self.w
+        start = self.reductions.now()
+        labels = [w.new_label(stem) for stem in ("whole", "part", "row")]
+        scopes, ends = [], []
+        for label, masks in zip(labels, (frozenset(e.row.limits), frozenset()), strict=False):
+            w.open(label)
+            self.reductions.go_on(start)
+            e.row.true_masks = masks
+            if masks:
+                self.chunk_loop(index, e.const(0), e.const(length), width, length // width)
+            else:
+                self.chunk_loop(index, e.const(0), rest, width, 1)
+                if self.clip is not None:
+                    self.take_beyond(length, width)
+            ends.append(self.reductions.now())
+            w.write(f"br label %{labels[2]}")
+            scopes.append(w.close())
+            e.forget(scopes[-1].memo)
+        w.write(f"br i1 {is_whole.text}, label %{labels[0]}, label %{labels[1]}")
+        for label, scope in zip(labels, scopes, strict=False):
+            w.label(label)
+            w.take(scope)
+        w.label(labels[2])
+        self.reductions.unrolled = is_whole
+        self.reductions.meet(*zip(ends, [s.label for s in scopes], strict=True))
 
     def is_light(self) -> bool:
         """Whether a chunk of the nest is a few loads, stores and single instructions."""
