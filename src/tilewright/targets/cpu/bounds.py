@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 from typing import TYPE_CHECKING
 
 from tilewright.codegen.lanes import Lanes
 from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst
+from tilewright.targets.cpu.forms import Index, Steps
 from tilewright.targets.cpu.launch import SHARED
 
 if TYPE_CHECKING:
     from tilewright.targets.cpu.memory import Access, Memory
 
 FAR = 1 << 42  # bytes: no array is as large, and 2**20 of them do not run around the address space
+
+FEWEST_ROWS = 4  # of a tile that is worth a test of its own
 
 
 @dataclass(slots=True)
@@ -106,6 +110,56 @@ def row_inside(m: Memory, inst: Inst, a: Access) -> Lane | None:
     b = m.e.b
     low, high = row_ends(m, a, m.e.row_count())[:2]
     return b.bit_not(outside(m, param, low, high, a.size, None))
+
+
+def tile_inside(m: Memory, inst: Inst, index: tuple[Index, ...], a: Access) -> Lane | None:
+    """Whether all rows of a tile lie inside their argument, masked off or not, if that is known.
+
+    Addresses are affine, and at the last index of each dimension as far from the first as at the
+    second one times their number: so none of the numbers between wrapped around.
+    """
+    tile, e, b, pointer = m.tile, m.e, m.e.b, inst.operands[0]
+    sizes = [tile.loops.get(i.base.text, 1) for i in index]
+    if (
+        prod(sizes) < FEWEST_ROWS
+        or e.row.start is not None
+        or not isinstance(a.pointer.stride, int)
+    ):
+        return None
+    if not m.bounds or m.param(inst) is None or not m.affine.is_affine(pointer):
+        return None
+    key = (inst, *(i.key if n == 1 else n for i, n in zip(index, sizes, strict=True)))
+    if key in tile.inside:
+        return tile.inside[key]
+    zero = e.scalar_index(0)
+    origin = [i if n == 1 else zero for i, n in zip(index, sizes, strict=True)]
+    tile.inside[key] = None
+    if any(i.depth > tile.depth for i in origin):
+        return None
+
+    def address(*moved: tuple[int, int]) -> Lane:
+        at = list(origin)
+        for d, k in moved:
+            at[d] = e.scalar_index(k)
+        form = e.eval(pointer, tuple(at))
+        return b.bitcast(form.base if isinstance(form, Steps) else form.lane, t.int64)
+
+    with e.w.outside(tile.depth):
+        start = address()
+        far = a.pointer.stride * (e.row.length - 1)
+        low = b.add(start, e.const(min(far, 0)))
+        high = b.add(start, e.const(max(far, 0)))
+        straight = e.true.lane
+        for d, n in enumerate(sizes):
+            if n > 1:
+                last = b.sub(address((d, n - 1)), start)
+                step = b.sub(address((d, 1)), start)
+                straight = b.bit_and(straight, b.eq(b.mul(step, e.const(n - 1)), last))
+                low = b.add(low, b.minimum(last, e.const(0)))
+                high = b.add(high, b.maximum(last, e.const(0)))
+        out = outside(m, m.param(inst), low, high, a.size, None)
+        tile.inside[key] = b.bit_and(straight, b.bit_not(out))
+    return tile.inside[key]
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,8 +52,10 @@ class Held:
         for anchor, k, c in keys:
             dtype = e.buffers[anchor.inst.results[k]].type.dtype
             carried[anchor, k, c] = loop.carry(e.b.const(0, dtype, width))
+        counter = loop.open()
+        n.memory.tile.loops[counter] = self.nest.shape[self.axis]
         inner = list(index)
-        inner[self.axis] = Index(Lane(loop.open(), t.int64), e.w.at)
+        inner[self.axis] = Index(Lane(counter, t.int64), e.w.at)
         totals = self.row(inner, width, {key: c.phi for key, c in carried.items()})
         for key, entry in carried.items():
             entry.next = totals[key]

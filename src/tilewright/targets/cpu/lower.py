@@ -14,6 +14,7 @@ from tilewright.ir.types import Type
 from tilewright.later import later
 from tilewright.targets.counting import work_of
 from tilewright.targets.cpu import alone, control, stop, turned
+from tilewright.targets.cpu.ahead import Ahead
 from tilewright.targets.cpu.bounds import share
 from tilewright.targets.cpu.buffers import Buffer
 from tilewright.targets.cpu.clip import fill_tail
@@ -25,6 +26,7 @@ from tilewright.targets.cpu.loads import load
 from tilewright.targets.cpu.memory import ARGUMENTS, Memory
 from tilewright.targets.cpu.module import ENTRY, FLOPS_WORD, module_texts
 from tilewright.targets.cpu.nest import NestWriter
+from tilewright.targets.cpu.order import second_axis_first
 from tilewright.targets.cpu.plan import Plan
 from tilewright.targets.cpu.programs import write_programs
 from tilewright.targets.cpu.routine import Function
@@ -278,7 +280,9 @@ def lower(
     # Counting code, which need not be fast, always allows it: its sites are those of the report.
     shared = counters or kernel.meta.get("options", {}).get("shared", False)
     plan = Plan(kernel, keep_loads=counters, shared=shared)
-    memory = Memory(e, kernel, plan.sharing.roots, bounds, Streams(kernel))
+    swapped = second_axis_first(kernel)
+    streams, ahead = Streams(kernel), Ahead(kernel, axis=int(swapped))
+    memory = Memory(e, kernel, plan.sharing.roots, plan.affine, bounds, streams, ahead)
     memory.may_be_alone = all(inst.op.name != "while" for inst in kernel.walk())
     if counters:
         memory.counters = counting.Counters(e, memory)
@@ -288,7 +292,7 @@ def lower(
         nests.foreseen = plan.symbolic
     lowering = Lowering(kernel, machine, e, memory, nests, plan, Extents(plan))
     bind_params(lowering)
-    write_programs(lowering, finish=lambda: check_shared(lowering))
+    write_programs(lowering, swapped, finish=lambda: check_shared(lowering))
     if lowering.scratch.size > MOST_SCRATCH:
         raise UnsupportedError(
             f"{kernel.name}: a program keeps {lowering.scratch.size >> 20} MB of tiles at once, at "

@@ -10,6 +10,8 @@ from tilewright.errors import Loc
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Kernel, Value
 from tilewright.ir.types import DType
+from tilewright.passes.affine import Affine
+from tilewright.targets.cpu.ahead import Ahead
 from tilewright.targets.cpu.bounds import (
     Extent,
     Places,
@@ -19,6 +21,7 @@ from tilewright.targets.cpu.bounds import (
     check_row,
     leave_if,
     row_inside,
+    tile_inside,
 )
 from tilewright.targets.cpu.branches import where
 from tilewright.targets.cpu.evaluate import Evaluator
@@ -72,6 +75,15 @@ class Access:
         return isinstance(self.mask, Uniform) and self.mask.lane.text == "true"
 
 
+@dataclass(slots=True)
+class Tile:
+    """The loops around the rows of a nest."""
+
+    depth: int  # of the block that the nest stands in
+    loops: dict[str, int] = field(default_factory=dict)  # by counter: how many turns
+    inside: dict[tuple, Lane | None] = field(default_factory=dict)  # access -> if no row is out
+
+
 @dataclass(eq=False, slots=True)
 class Memory:
     """The memory rules of one kernel's lowering."""
@@ -79,8 +91,10 @@ class Memory:
     e: Evaluator
     kernel: Kernel
     roots: object  # Value -> set of parameter indices, or None
+    affine: Affine
     bounds: bool
     streams: Streams
+    ahead: Ahead
     counters: Counters | None = None
     extents: dict[int, Extent] = field(default_factory=dict)
     sites: list[dict] = field(default_factory=list)
@@ -91,6 +105,7 @@ class Memory:
     index_spans: dict[tuple, tuple[Lane, Lane]] = field(default_factory=dict)
     row_masks: dict[tuple, str] = field(default_factory=dict)  # access -> its mask as a limit
     row_values: dict[tuple, Lane] = field(default_factory=dict)  # loads by one pointer for a row
+    tile: Tile = field(default_factory=lambda: Tile(0))  # whose rows are being written
     fault_label: str = "leave"
     may_be_alone: bool = False  # whether atomics may ask if another thread can meet them
     is_asking: bool = False
@@ -169,13 +184,20 @@ class Memory:
             depth = a.mask.depth if isinstance(a.mask, Prefix) else e.w.at
             e.row.limits[a.limit.text] = Prefix(a.limit, depth)
         if isinstance(a.pointer, Steps) and isinstance(a.mask, (Prefix, Uniform)):
-            check_row(self, inst, a)
+            inside = tile_inside(self, inst, index, a)
+            if inside is None:
+                check_row(self, inst, a)
+            else:
+                with where(e.w, e.b.bit_not(inside)):
+                    check_row(self, inst, a)
             self.checked.add(key)
         elif isinstance(a.pointer, Steps):
             inside = row_inside(self, inst, a)
             if inside is not None:
                 self.inside[key] = inside
         self.streams.look(self, inst, key, a)
+        if e.row.cuts is None:
+            self.ahead.row(self, inst, a, self.streams.rows.get(key))
         if self.counters is not None:
             if key in self.checked and a.contiguous:
                 self.counters.row(inst, a, self.active(a.mask))

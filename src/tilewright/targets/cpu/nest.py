@@ -16,7 +16,7 @@ from tilewright.targets.cpu.evaluate import Evaluator, Row
 from tilewright.targets.cpu.forms import Form, Index, Vector
 from tilewright.targets.cpu.kinds import CHEAP, MOVES
 from tilewright.targets.cpu.loops import Loop
-from tilewright.targets.cpu.memory import Memory
+from tilewright.targets.cpu.memory import Memory, Tile
 from tilewright.targets.cpu.pieces import begin_piece, count_digits, find_sites
 from tilewright.targets.cpu.reductions import UNROLL, RowReductions
 from tilewright.targets.cpu.rows_ahead import prefetch_rows
@@ -56,6 +56,7 @@ class NestWriter:
         self.nest = nest
         self.read_buffers = list(read_buffers)
         self.depth = self.w.at
+        self.memory.tile = Tile(self.depth)
         outer = [d for d, n in enumerate(nest.shape) if d != nest.axis]
         index = [self.e.scalar_index(0)] * len(nest.shape)
         self.is_row = all(nest.shape[d] == 1 for d in outer)
@@ -79,6 +80,7 @@ class NestWriter:
             return
         loop = Loop(self.w, "0", str(self.nest.shape[d]), "1")
         counter = loop.open()
+        self.memory.tile.loops[counter] = self.nest.shape[d]
         inner = list(index)
         inner[d] = Index(Lane(counter, t.int64), self.w.at)
         self.over(rest, inner)
@@ -179,15 +181,48 @@ class NestWriter:
             return
         bound = e.within_limits(e.const(length)) if limits else end
         bound = b.maximum(bound, e.const(0))
+        rest = self.rest_end(length) if self.clip is None else end
+        if length <= SHORT_ROW * width and (self.reductions.along or self.is_light()):
+            self.write_short(index, length, width, b.ge(bound, e.const(length)), rest)
+            return
         main = b.bit_and(bound, e.const(-block))
         self.reductions.unrolled = b.gt(main, e.const(0))
         e.row.true_masks = frozenset(limits)
         self.chunk_loop(index, e.const(0), main, width, unroll)
         e.row.true_masks = frozenset()
-        rest = self.rest_end(length) if self.clip is None else end
         self.chunk_loop(index, main, rest, width, 1)
         if self.clip is not None:
             self.take_beyond(length, width)
+
+    def write_short(
+        self, index: list[Index], length: int, width: int, is_whole: Lane, rest: Lane
+    ) -> None:
+        """A row of few chunks: all of them without masks one after the other, or all with them."""
+        e, w = self.e, self.w
+        start = self.reductions.now()
+        labels = [w.new_label(stem) for stem in ("whole", "part", "row")]
+        scopes, ends = [], []
+        for label, masks in zip(labels, (frozenset(e.row.limits), frozenset()), strict=False):
+            w.open(label)
+            self.reductions.go_on(start)
+            e.row.true_masks = masks
+            if masks:
+                self.chunk_loop(index, e.const(0), e.const(length), width, length // width)
+            else:
+                self.chunk_loop(index, e.const(0), rest, width, 1)
+                if self.clip is not None:
+                    self.take_beyond(length, width)
+            ends.append(self.reductions.now())
+            w.write(f"br label %{labels[2]}")
+            scopes.append(w.close())
+            e.forget(scopes[-1].memo)
+        w.write(f"br i1 {is_whole.text}, label %{labels[0]}, label %{labels[1]}")
+        for label, scope in zip(labels, scopes, strict=False):
+            w.label(label)
+            w.take(scope)
+        w.label(labels[2])
+        self.reductions.unrolled = is_whole
+        self.reductions.meet(*zip(ends, [s.label for s in scopes], strict=True))
 
     def is_light(self) -> bool:
         """Whether a chunk of the nest is a few loads, stores and single instructions."""

@@ -44,6 +44,7 @@ class Steps:
     axis: int
     params: frozenset[Value]
     found: dict[Value, object] = field(default_factory=dict)
+    values: dict[int, Value] = field(default_factory=dict)  # the factors of steps, by id
 
     def of(self, value: Value) -> object:
         if value not in self.found:
@@ -89,7 +90,16 @@ class Steps:
             factor = factor.inst.operands[0]
         if factor.type.shape:
             return UNKNOWN
+        self.values[id(factor)] = factor
         return Step(step.number, tuple(sorted((*step.factors, id(factor)))))
+
+    def length(self, value: Value) -> Step:
+        """Something that is the same in all programs, as a step."""
+        number = integer(value)
+        if number is not None:
+            return Step(number)
+        self.values[id(value)] = value
+        return Step(1, (id(value),))
 
 
 def second_axis_first(kernel: Kernel) -> bool:

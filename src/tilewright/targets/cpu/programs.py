@@ -10,20 +10,19 @@ from tilewright.ir import types as t
 from tilewright.targets.cpu.forms import Uniform
 from tilewright.targets.cpu.loops import Loop
 from tilewright.targets.cpu.memory import GRID_SLOT
-from tilewright.targets.cpu.order import second_axis_first
 from tilewright.targets.cpu.turns import Turns, strided_loop
 
 if TYPE_CHECKING:
     from tilewright.targets.cpu.lower import Lowering
 
 
-def write_programs(lowering: Lowering, finish: Callable[[], None]) -> None:
+def write_programs(lowering: Lowering, swapped: bool, finish: Callable[[], None]) -> None:
     """The kernel for each program from `%begin` to `%end`, and around it the loop over turns.
 
-    `finish` is called when all of it is known, and may still write before the loops.
+    With `swapped`, axis 1 of the grid runs first. `finish` is called when all of it is known, and
+    may still write before the loops.
     """
     kernel, w = lowering.kernel, lowering.e.w
-    swapped = second_axis_first(kernel)
     strided = None if swapped else strided_loop(kernel, lowering.plan.kept)
     turns = None if strided is None else Turns(lowering, strided)
     if turns is not None:

@@ -11,6 +11,7 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Value, walk
 from tilewright.ir.types import DType
 from tilewright.passes.commutes import commutes
+from tilewright.targets.cpu.branches import meet
 from tilewright.targets.cpu.buffers import read_raw, write_buffer
 from tilewright.targets.cpu.evaluate import Evaluator
 from tilewright.targets.cpu.extremes import extreme_number, has_range
@@ -136,6 +137,26 @@ class RowReductions:
         """Go on with the accumulators that a loop leaves."""
         for entry, (reduction, u, k) in carried:
             reduction.accumulators[u][k] = entry.phi
+
+    def now(self) -> list[list[list[Lane]]]:
+        """The accumulators, as they are."""
+        return [[list(copy) for copy in r.accumulators] for r in self.along.values()]
+
+    def go_on(self, accumulators: list[list[list[Lane]]]) -> None:
+        """Go on with accumulators as they were."""
+        for reduction, copies in zip(self.along.values(), accumulators, strict=True):
+            reduction.accumulators = [list(copy) for copy in copies]
+
+    def meet(self, one: tuple[list, str], two: tuple[list, str]) -> None:
+        """Go on with the accumulators of two ways, each with the label of its end."""
+        for k, reduction in enumerate(self.along.values()):
+            reduction.accumulators = [
+                [
+                    x if x.text == y.text else meet(self.b, (x, one[1]), (y, two[1]))
+                    for x, y in zip(copy, other, strict=True)
+                ]
+                for copy, other in zip(one[0][k], two[0][k], strict=True)
+            ]
 
     def take_chunk(self, anchor: Anchor, at: tuple[Index, ...], copy: int) -> None:
         """Take the elements of a chunk in."""
