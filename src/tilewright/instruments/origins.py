@@ -110,7 +110,7 @@ class Origins(Eager):
         if found is None:
             return
         found = found & numbers.keeps(origin, op, out)
-        if origin.kind in ("nan", "inf") and found.any():
+        if origin.kind in ("nan", "inf") and not origin.lost and found.any():
             test = np.isnan if origin.kind == "nan" else np.isinf
             right = numbers.legitimate(op, operands, part, attrs, test, origin.kind)
             found = found if right is None else found & ~right
@@ -125,6 +125,11 @@ class Origins(Eager):
         for origin, lanes in pointer.lanes.items() if pointer is not None else ():
             if origin.chosen:
                 add(out.marks, origin, lanes & (operands[1].data if len(operands) > 1 else True))
+        for observer in self.observers:
+            use = getattr(observer, "polled", None)
+            if use is not None:
+                origin = Origin("polled", self.loc(), str(self.program), use=use)
+                add(out.marks, origin, np.ones(out.type.shape, bool))
         new = self.unwritten
         if new is not None and new.lanes is not None:
             text = f"element {new.element} of {new.argument} is loaded, which {meaning.NOBODY}"
@@ -165,6 +170,9 @@ class Origins(Eager):
         if op is atomic.atomic_cas:
             for origin in self.ends(operands[1], VALUES, mask):
                 self.tell(origin, pointer, mask, "is compared with memory")
+        elif access.value >= 0:  # compare and swap tries again with what it found
+            for origin in self.ends(operands[access.value], {"polled"}, mask):
+                origin.use()
         if 0 <= access.mask < len(operands):
             for origin in self.ends(operands[access.mask], DECISIONS, np.True_):
                 self.tell(origin, pointer, np.True_, f"decides the mask of the {what}")
