@@ -33,6 +33,9 @@ class Origin:
     element: int | None = None
     advised: bool = False  # whether the text says already what to do
     dtype: DType | None = None  # of arithmetic that ran over
+    op: Op | None = None  # that made it
+    use: Callable[[], None] | None = field(default=None, compare=False)  # where it ends, call this
+    lost: bool = False  # an infinity by which was divided
     chosen: bool = False  # whether it only decided which of some numbers they are
 
 

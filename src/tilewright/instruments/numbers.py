@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,16 @@ from tilewright.errors import Loc
 from tilewright.instruments.marks import Lanes, Origin, lanes_of, through
 from tilewright.ir import types as t
 from tilewright.ir.op import Op
+from tilewright.ops import dot as d
 from tilewright.ops import math as m
+from tilewright.ops import reduce as r
 from tilewright.ops import shape as s
 
 EXACT = {m.add: np.add, m.sub: np.subtract, m.mul: np.multiply}
 # Where a number that ran over is meant: hashes, random numbers, indices that are cut to size.
 ENDS = {m.bit_and, m.bit_or, m.bit_xor, m.bit_not, m.shl, m.shr, m.irem}
-NARROW = (t.int8, t.int16, t.int32)
+NARROW = (t.int8, t.int16, t.int32, t.uint8, t.uint16, t.uint32)
+RUN_OVER = {m.add, m.sub, m.mul, m.fma, m.cast, r.reduce, r.scan, d.dot}
 Where = Callable[[], Loc | None]
 Made = Iterator[tuple[Origin, Lanes]]
 
@@ -45,7 +49,7 @@ def keeps(origin: Origin, op: Op, out: Tile) -> Lanes | bool:
     if origin.kind == "overflow":
         whole = dtype.is_pointer or (dtype.is_integer and dtype is not t.int1)
         return whole and op not in ENDS
-    if origin.kind in ("nan", "inf"):
+    if origin.kind in ("nan", "inf") and not origin.lost:
         test = np.isnan if origin.kind == "nan" else np.isinf
         if dtype.is_float:
             return test(wide(out))
@@ -73,6 +77,7 @@ def floats_made(
     op: Op, operands: Sequence[Tile], out: Tile, part: int, attrs: dict[str, Any], where: Where
 ) -> Made:
     data = wide(out)
+    yield from divided(op, operands, where)
     if np.isfinite(data).all():
         return
     inside = [wide(x) if x.type.dtype.is_float else None for x in operands]
@@ -85,7 +90,21 @@ def floats_made(
         yield from nan_made(op, operands, new, part, attrs, where)
     new = np.isinf(data) & ~inf & ~nan
     if new.any():
-        yield Origin("inf", where(), f"{op.name} made {cause(op, operands)}"), new
+        yield Origin("inf", where(), f"{op.name} made {cause(op, operands)}", op=op), new
+
+
+def divided(op: Op, operands: Sequence[Tile], where: Where) -> Made:
+    """Quotients that are 0 only because their divisor ran over.
+
+    That of `exp` is meant to, where it is the limit of a function such as the sigmoid.
+    """
+    divisor = operands[-1] if op in (m.div, m.rsqrt) else None
+    if divisor is None or divisor.marks is None:
+        return
+    for origin, lanes in divisor.marks.lanes.items():
+        if origin.kind == "inf" and origin.op in RUN_OVER:
+            text = f"{origin.text}, by which {op.name} at {where()} divides"
+            yield replace(origin, text=text, lost=True, op=None), lanes
 
 
 def nan_made(

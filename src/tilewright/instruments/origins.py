@@ -49,7 +49,7 @@ class Origins(Eager):
                 use, x.marks.on_use = x.marks.on_use, None
                 use()
         if op.effect in KINDS:
-            self.look_at_access(op, operands)
+            self.look_at_address(op, operands)
         elif op is debug.device_assert:
             return self.look_at_assertion(*operands, **attrs)
         elif op is debug.hint:
@@ -57,7 +57,9 @@ class Origins(Eager):
         out = super().emit(op, *operands, region=region, **attrs)
         if op.effect == "pure":
             self.follow(op, operands, out if isinstance(out, tuple) else (out,), attrs)
-        elif op is memory.load:
+        if op.effect in KINDS:  # after it: what is out of bounds is no more than that
+            self.look_at_operands(op, operands)
+        if op is memory.load:
             self.look_at_lanes(operands, out)
         elif op.effect == "atomic":
             self.after_atomic(out)
@@ -108,7 +110,7 @@ class Origins(Eager):
         if found is None:
             return
         found = found & numbers.keeps(origin, op, out)
-        if origin.kind in ("nan", "inf") and found.any():
+        if origin.kind in ("nan", "inf") and not origin.lost and found.any():
             test = np.isnan if origin.kind == "nan" else np.isinf
             right = numbers.legitimate(op, operands, part, attrs, test, origin.kind)
             found = found if right is None else found & ~right
@@ -123,6 +125,11 @@ class Origins(Eager):
         for origin, lanes in pointer.lanes.items() if pointer is not None else ():
             if origin.chosen:
                 add(out.marks, origin, lanes & (operands[1].data if len(operands) > 1 else True))
+        for observer in self.observers:
+            use = getattr(observer, "polled", None)
+            if use is not None:
+                origin = Origin("polled", self.loc(), str(self.program), use=use)
+                add(out.marks, origin, np.ones(out.type.shape, bool))
         new = self.unwritten
         if new is not None and new.lanes is not None:
             text = f"element {new.element} of {new.argument} is loaded, which {meaning.NOBODY}"
@@ -146,15 +153,16 @@ class Origins(Eager):
 
     # --- where they end
 
-    def look_at_access(self, op: Op, operands: Sequence[Tile]) -> None:
-        access = op.access
-        pointer = operands[access.pointer]
-        masked = 0 <= access.mask < len(operands)
-        mask = operands[access.mask].data if masked else np.True_
+    def look_at_address(self, op: Op, operands: Sequence[Tile]) -> None:
+        pointer, mask = operands[op.access.pointer], active(op, operands)
         what = KINDS[op.effect]
         for origin in self.ends(pointer, ADDRESSES, mask):
             if not (origin.chosen and op is memory.load):  # one of the places that are there
                 self.tell(origin, pointer, mask, f"is an offset of the {what}")
+
+    def look_at_operands(self, op: Op, operands: Sequence[Tile]) -> None:
+        access, what = op.access, KINDS[op.effect]
+        pointer, mask = operands[access.pointer], active(op, operands)
         if access.value >= 0:
             for origin in self.ends(operands[access.value], VALUES, mask):
                 done = STORED if op is memory.store else "goes into an atomic operation"
@@ -162,7 +170,10 @@ class Origins(Eager):
         if op is atomic.atomic_cas:
             for origin in self.ends(operands[1], VALUES, mask):
                 self.tell(origin, pointer, mask, "is compared with memory")
-        if masked:
+        elif access.value >= 0:  # compare and swap tries again with what it found
+            for origin in self.ends(operands[access.value], {"polled"}, mask):
+                origin.use()
+        if 0 <= access.mask < len(operands):
             for origin in self.ends(operands[access.mask], DECISIONS, np.True_):
                 self.tell(origin, pointer, np.True_, f"decides the mask of the {what}")
 
@@ -230,6 +241,12 @@ class Origins(Eager):
         number = self.memory.number(active.flat[0]) if active.size else 0
         buffers = self.memory.buffers
         return buffers[number - 1].name if 0 < number <= len(buffers) else ""
+
+
+def active(op: Op, operands: Sequence[Tile]) -> np.ndarray:
+    """The mask of an access."""
+    given = 0 <= op.access.mask < len(operands)
+    return operands[op.access.mask].data if given else np.True_
 
 
 def add(marks: Marks, origin: Origin, lanes: Any) -> None:

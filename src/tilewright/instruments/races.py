@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -64,10 +65,11 @@ class Races:
     known: dict[Access, int] = field(default_factory=dict)
     doubts: list[Doubt] = field(default_factory=list)
     pending: Callable[[], None] | None = None  # when the result of the last atomic is used
+    polled: Callable[[], None] | None = None  # when what the last load polled is used as a number
 
     def __call__(self, op: Op, touch: Touch) -> None:
         self.settle()
-        self.pending = None
+        self.pending = self.polled = None
         me = self.numbers.setdefault(touch.program, len(self.numbers) + 1)
         mine = Access(touch.kind, touch.program, touch.loc)
         for place in touch.places:
@@ -144,12 +146,16 @@ class Races:
     ) -> None:
         s = shadow.fields
         bad = self.unordered(s["writer"][cells], s["written"][cells], me)
-        if polls:
-            bad &= ~s["is_atomic"][cells]
+        of_atomic = polls and bool(s["is_atomic"][cells].all())
+        race = None
         if bad.any():
             first = int(np.flatnonzero(bad)[0])
             other = self.accesses[s["write"][cells[first]]]
-            self.tell(other, mine, place.buffer, int(place.offsets[lanes[first]]))
+            race = self.race(other, mine, place.buffer, int(place.offsets[lanes[first]]))
+            if not of_atomic:
+                self.report(race)
+        if of_atomic:
+            self.polled = partial(self.take, shadow, cells, race)
         s["many"][cells] |= self.unordered(s["reader"][cells], s["was_read"][cells], me)
         s["tiled"][cells] |= not polls
         s["reader"][cells] = me
@@ -209,13 +215,20 @@ class Races:
                 self.tell(d.other, d.mine, d.buffer, int(d.offsets[found[0]]))
         self.doubts.clear()
 
-    def tell(self, other: Access, mine: Access, buffer: Buffer, offset: int) -> None:
-        self.report(
-            meaning.race(
-                self.kernel, buffer.name, element(buffer, offset),
-                (mine.kind, mine.program, mine.loc), (other.kind, other.program, other.loc),
-            )
+    def take(self, shadow: Shadow, cells: np.ndarray, race: Finding | None) -> None:
+        """A load of a word that atomic operations change was no poll after all."""
+        shadow.fields["tiled"][cells] = True
+        if race is not None:
+            self.report(race)
+
+    def race(self, other: Access, mine: Access, buffer: Buffer, offset: int) -> Finding:
+        return meaning.race(
+            self.kernel, buffer.name, element(buffer, offset),
+            (mine.kind, mine.program, mine.loc), (other.kind, other.program, other.loc),
         )  # fmt: skip
+
+    def tell(self, other: Access, mine: Access, buffer: Buffer, offset: int) -> None:
+        self.report(self.race(other, mine, buffer, offset))
 
     # --- lanes of one store
 

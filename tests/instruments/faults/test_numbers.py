@@ -272,6 +272,35 @@ widths_family = Family(
     ),
 )  # fmt: skip
 
+HALF = """
+@triton.jit
+def rms(x_ptr, y_ptr, n, eps, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * n + at, mask=at < n, other=0.0)
+    wide = x.to(tl.float32)
+    scale = tl.rsqrt((tl.sum(wide * wide, axis=0) / n).to(tl.float32) + eps)
+    y = wide * scale
+    gate = 1.0 / (1.0 + tl.exp(-50.0 * y))
+    tl.store(y_ptr + row * n + at, y * gate, mask=at < n)
+"""
+
+
+def half(k):
+    x = (floats(3, 50) * 100).astype(np.float16)
+    k.rms[(3,)](x, np.empty_like(x), 50, 1e-6, BLOCK=64)
+
+
+half_family = Family(
+    "half", HALF, half,
+    (
+        Fault("squares in fp16", "inf", change("wide = x.to(tl.float32)", "wide = x"),
+              at="tl.sum(wide * wide", argument="y_ptr", program=(0, 0, 0), also=("inf",)),
+        Fault("mean in fp16", "inf", change("tl.sum(wide * wide, axis=0)", "tl.sum(wide * wide, axis=0).to(tl.float16)"),
+              argument="y_ptr", program=(0, 0, 0)),
+    ),
+)  # fmt: skip
+
 BYTES = """
 @triton.jit
 def residual(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
@@ -318,6 +347,7 @@ bytes_family = Family(
 )  # fmt: skip
 
 test_twin, test_fault = cases(
+    half_family,
     bytes_family,
     quantize_family,
     ranges_family,

@@ -307,6 +307,48 @@ maximum_family = Family(
     ),
 )  # fmt: skip
 
+SHARED = """
+@triton.jit
+def normalize(x_ptr, y_ptr, total_ptr, count_ptr, PROGRAMS: tl.constexpr, BLOCK: tl.constexpr):
+    pid = tl.program_id(0)
+    at = pid * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at)
+    tl.atomic_add(total_ptr, tl.sum(x, axis=0))
+    if tl.atomic_add(count_ptr, 1) == PROGRAMS - 1:
+        total = tl.load(total_ptr)
+        for p in range(PROGRAMS):
+            y = tl.load(x_ptr + p * BLOCK + tl.arange(0, BLOCK)) / total
+            tl.store(y_ptr + p * BLOCK + tl.arange(0, BLOCK), y)
+"""
+
+
+def shared(k):
+    x = np.abs(floats(64)) + 1
+    k.normalize[(4,)](x, np.empty_like(x), np.zeros(1, np.float32), np.zeros(1, np.int32),
+                      PROGRAMS=4, BLOCK=16)  # fmt: skip
+
+
+shared_family = Family(
+    "shared total", SHARED, shared,
+    (
+        Fault("total before all have added", "race",
+              change("    if tl.atomic_add(count_ptr, 1) == PROGRAMS - 1:\n        total", "    if True:\n        total",
+                     "for p in range(PROGRAMS)", "for p in range(pid, pid + 1)"),
+              at="tl.atomic_add(total_ptr", argument="total_ptr", program=(1, 0, 0),
+              says="load by program (0, 0, 0)", also=("race",)),
+        Fault("sum without atomics", "race",
+              change("tl.atomic_add(total_ptr, tl.sum(x, axis=0))",
+                     "tl.store(total_ptr, tl.load(total_ptr) + tl.sum(x, axis=0))"),
+              argument="total_ptr", also=("race",)),
+    ),
+)  # fmt: skip
+
 test_twin, test_fault = cases(
-    maximum_family, sums_family, last_family, extremes_family, histogram_family, scan_family
+    shared_family,
+    maximum_family,
+    sums_family,
+    last_family,
+    extremes_family,
+    histogram_family,
+    scan_family,
 )
