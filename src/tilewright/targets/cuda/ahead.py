@@ -40,6 +40,7 @@ class Plan:
     steps: tuple[Inst, ...]
     carried: tuple[int, ...]
     stages: int
+    is_wide: bool  # whether warpgroups make products of it
     first: Inst | None
     unfinished: dict[Inst, Value]
     kept: dict[Value, Shared]
@@ -92,9 +93,9 @@ class Planner:
             kept = self.kept(first, lasting)
             if stages * sum(s.size for s in loads.values()) + size_of_two(kept) > limit:
                 kept, going = {}, {dot: v for dot, v in going.items() if dot is not first}
-        first = first if going else None
+        is_wide, first = first is not None, first if going else None
         carried = tuple(sorted(needed.carried))
-        return Plan(loads, frozenset(fetched), steps, carried, stages, first, going, kept)
+        return Plan(loads, frozenset(fetched), steps, carried, stages, is_wide, first, going, kept)
 
     def kept(self, product: Inst, lasting: Collection[Value]) -> dict[Value, Shared]:
         """Where a product's operands lie that are computed in its turn."""

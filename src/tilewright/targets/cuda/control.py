@@ -9,39 +9,12 @@ from tilewright.codegen.counting import either_way
 from tilewright.codegen.literals import Lane
 from tilewright.ir.inst import Inst, Value
 from tilewright.targets.cuda.held import hold, let_go
+from tilewright.targets.cuda.phis import fresh_phis, phi_lines, tiles_of
 from tilewright.targets.cuda.ring import Ring
 from tilewright.targets.cuda.tiles import Tile, tile, uniform
 
 if TYPE_CHECKING:
     from tilewright.targets.cuda.lower import Lowering
-
-Phis = list[list[Lane]]
-
-
-def fresh_phis(x: Lowering, starts: Sequence[Tile]) -> Phis:
-    """A new name for each register of each tile; one for all where a scalar is carried."""
-    e = x.e
-    return [
-        [Lane(e.w.fresh("phi"), s.dtype) for _ in range(1 if s.uniform else s.layout.registers)]
-        for s in starts
-    ]
-
-
-def tiles_of(phis: Phis, like: Sequence[Tile]) -> list[Tile]:
-    return [
-        uniform(lanes[0], s.layout) if s.uniform else tile(s.layout, lanes)
-        for lanes, s in zip(phis, like, strict=True)
-    ]
-
-
-def phi_lines(phis: Phis, sources: Sequence[tuple[str, Sequence[Tile]]]) -> list[str]:
-    """The text of phis, given the tiles that come from each label."""
-    lines = []
-    for k, lanes in enumerate(phis):
-        for r, phi in enumerate(lanes):
-            arms = ", ".join(f"[{tiles[k].lanes[r].text}, %{label}]" for label, tiles in sources)
-            lines.append(f"{phi.text} = phi {phi.type} {arms}")
-    return lines
 
 
 def carried_starts(x: Lowering, values: Sequence[Value], params: Sequence[Value]) -> list[Tile]:
@@ -71,7 +44,7 @@ def for_loop(x: Lowering, inst: Inst) -> list[Tile]:
     e.memory.forget()
     place = w.reserve()
     counter = Lane(w.fresh("i"), low.dtype)
-    phis, ring_phis = fresh_phis(x, starts), fresh_phis(x, firsts)
+    phis, ring_phis = fresh_phis(e, starts), fresh_phis(e, firsts)
     more = e.b.gt(counter, high) if counts_down(step) else e.b.lt(counter, high)
     if mirror is not None:
         more = e.b.lt(e.b.bit_xor(counter, mirror), high)
@@ -126,7 +99,7 @@ def while_loop(x: Lowering, inst: Inst) -> list[Tile]:
     w.label(head)
     e.memory.forget()
     place = w.reserve()
-    phis = fresh_phis(x, starts)
+    phis = fresh_phis(e, starts)
     carried = tiles_of(phis, starts)
     x.bind(condition.params, carried)
     with x.memory.hazards.loop(inst.blocks):
@@ -172,7 +145,7 @@ def branch(x: Lowering, inst: Inst) -> list[Tile]:
         uniform(t.lane, t.layout) if not r.type.shape else tile(t.layout, t.lanes)
         for t, r in zip(sources[0][1], inst.results)
     ]
-    phis = fresh_phis(x, like)
+    phis = fresh_phis(e, like)
     for line in phi_lines(phis, sources):
         w.write(line)
     return tiles_of(phis, like)

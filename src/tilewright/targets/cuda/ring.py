@@ -20,6 +20,7 @@ from tilewright.targets.cuda.emitter import WORDS
 from tilewright.targets.cuda.layout import Layout, union
 from tilewright.targets.cuda.memory import Place, Vector, offset_text, value_of
 from tilewright.targets.cuda.operands import Shared
+from tilewright.targets.cuda.phis import fresh_phis, phi_lines, tiles_of
 from tilewright.targets.cuda.tiles import Staged, Tile, tile, uniform
 from tilewright.targets.cuda.turns import Turns
 
@@ -72,11 +73,32 @@ class Ring:
         self.read, self.write = self.e.const(0), self.e.const(plan.stages - 1)
         # Below which counter all turns are without a doubt; None: nobody can tell.
         self.end_of_sure = Turns(x, loop).end(self.checked) if self.checked else None
-        for stage in range(plan.stages - 1):
-            self.look()
-            self.copy(self.e.const(stage))
-            self.finish(self.e.const(stage))
+        self.fill()
         self.look()
+
+    def fill(self) -> None:
+        """Before the loop: ask for the tiles of the first turns."""
+        e, w = self.e, self.e.w
+        one = self.x.layout(self.body.params[0])
+        firsts = [uniform(e.const(0), one), uniform(self.counter, one), *self.state]
+        before, head, done = w.here, w.new_label("fill"), w.new_label("filled")
+        w.branch(head)
+        w.label(head)
+        e.memory.forget()
+        place = w.reserve()
+        phis = fresh_phis(e, firsts)
+        stage, counter, *self.state = tiles_of(phis, firsts)
+        self.counter = counter.lane
+        self.look()
+        self.copy(stage.lane)
+        self.finish(stage.lane)
+        following = e.plus(stage.lane, 1)
+        more = e.b.lt(following, e.const(self.plan.stages - 1))
+        last = w.here
+        w.branch_if(more.text, head, done)
+        lasts = [uniform(following, one), uniform(self.counter, one), *self.state]
+        w.fill(place, phi_lines(phis, [(before, firsts), (last, lasts)]))
+        w.label(done)
 
     # --- what the loop carries for it
 
@@ -98,7 +120,7 @@ class Ring:
             self.e.fence_async()
         self.e.barrier()
         if self.plan.first is None:
-            self.copy(self.write)
+            self.ask_now()
         else:
             going = wgmma.Flight(self.plan.first, self.plan.unfinished, self.ask)
             self.x.flights.update(dict.fromkeys(going.insts, going))
@@ -116,11 +138,17 @@ class Ring:
     def ask(self) -> None:
         """Ask for a later turn's tiles, which lie where those of the turn before lay."""
         self.e.barrier()
+        self.ask_now()
+
+    def ask_now(self) -> None:
         self.copy(self.write)
+        if self.plan.is_wide:
+            self.finish(self.write)
 
     def end(self) -> None:
-        """At the end of the body, where a branch does not tear the products apart."""
-        self.finish(self.write)
+        """At the end of the body, where no branch tears products by mma.sync apart."""
+        if not self.plan.is_wide:
+            self.finish(self.write)
         self.read, self.write = self.following(self.read), self.following(self.write)
         self.odd = self.e.xor(self.odd, 1)
         self.look()
