@@ -11,8 +11,8 @@ from tilewright.ir.inst import Block, Inst, Kernel, Value, walk
 from tilewright.ops import dot, shape
 from tilewright.passes import loops
 from tilewright.targets.cuda import descriptors, f2, flight, ldmatrix, mma, wgmma
-from tilewright.targets.cuda.emitter import rounded
 from tilewright.targets.cuda.layout import Layout, log2, union
+from tilewright.targets.cuda.lending import rounded
 from tilewright.targets.cuda.operands import Shared
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ class Plan:
     computes, from the body's parameters, the addresses and masks of the loads, and the parameters
     (`carried`, by number) of the turn after. Products that are `unfinished` go on until `first`, a
     product, has begun in the turn after; None: none do. Operands that are `kept` are in two places
-    by turns, so that the next ones can be computed while products go on.
+    by turns, so that the next ones can be computed while products go on. With `waits_later` threads
+    wait for one another only once these are there, before the first product.
     """
 
     loads: dict[Inst, Shared]
@@ -44,6 +45,7 @@ class Plan:
     first: Inst | None
     unfinished: dict[Inst, Value]
     kept: dict[Value, Shared]
+    waits_later: bool
 
 
 class Planner:
@@ -95,7 +97,16 @@ class Planner:
                 kept, going = {}, {dot: v for dot, v in going.items() if dot is not first}
         is_wide, first = first is not None, first if going else None
         carried = tuple(sorted(needed.carried))
-        return Plan(loads, frozenset(fetched), steps, carried, stages, is_wide, first, going, kept)
+        later = (
+            bool(kept) and first is first_dot(body) and not any(map(self.is_shared_out, fetched))
+        )
+        return Plan(
+            loads, frozenset(fetched), steps, carried, stages, is_wide, first, going, kept, later
+        )
+
+    def is_shared_out(self, load: Inst) -> bool:
+        """Whether threads read what others have copied."""
+        return any(self.x.access_layout(load).free_bits())
 
     def kept(self, product: Inst, lasting: Collection[Value]) -> dict[Value, Shared]:
         """Where a product's operands lie that are computed in its turn."""
@@ -199,6 +210,10 @@ def own_tile(layout: Layout, vector: Sequence[int], bytes: int) -> Shared:
     inner = [layout.register[log2(r)] for r in vector if r.bit_count() == 1]
     order = f2.independent([*inner, *layout.lane, *layout.warp, *layout.register])
     return Shared(layout.shape, f2.inverse(order), bytes)
+
+
+def first_dot(body: Block) -> Inst | None:
+    return next((inst for inst in walk(body) if inst.op is dot.dot), None)
 
 
 def size_of_two(kept: dict[Value, Shared]) -> int:

@@ -17,9 +17,10 @@ from tilewright.targets.cuda import ahead, assign, control, dot_table, numbers, 
 from tilewright.targets.cuda.arch import ENTRY, Arch
 from tilewright.targets.cuda.axes import axes
 from tilewright.targets.cuda.counters import FLOPS_WORD, Counters
-from tilewright.targets.cuda.emitter import SHARED, Emitter, SharedMemoryError
+from tilewright.targets.cuda.emitter import Emitter
 from tilewright.targets.cuda.guard import Guard
 from tilewright.targets.cuda.layout import Layout
+from tilewright.targets.cuda.lending import SHARED, SharedMemoryError
 from tilewright.targets.cuda.memory import Memory
 from tilewright.targets.cuda.site_facts import describe_sites
 from tilewright.targets.cuda.tiles import Staged, Tile, convert, uniform
@@ -198,8 +199,10 @@ def lower(
         params = bind_params(x)
         write_body(x)
     except SharedMemoryError:
-        if stages < 2:
+        if stages < 2 and not arch.has_wgmma:
             raise
+        if stages < 2:  # operands then stay in registers
+            arch, stages = replace(arch, warpgroups=False), 3
         return lower(
             kernel, arch, num_warps=num_warps, stages=stages - 1, bounds=bounds,
             max_registers=max_registers, counters=counters,

@@ -116,9 +116,10 @@ class Ring:
     def begin(self) -> None:
         """At the start of the body: wait for this turn's tiles, ask for those of a later one."""
         self.wait(self.plan.stages - 2)
-        if self.e.arch.has_wgmma:
-            self.e.fence_async()
-        self.e.barrier()
+        if not self.plan.waits_later:
+            if self.e.arch.has_wgmma:
+                self.e.fence_async()
+            self.e.barrier()
         if self.plan.first is None:
             self.ask_now()
         else:

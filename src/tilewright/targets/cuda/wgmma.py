@@ -219,9 +219,10 @@ class Product:
 
     def left(self) -> Described | Held:
         """The left operand; it stays in registers where it is as it must be there."""
-        value = self.inst.operands[0]
-        goal = None if value in self.x.staged else in_registers(self.x, self.inst, self.found)
-        return Held(self, self.x.tile(value, goal)) if goal else self.described(0)
+        x, value = self.x, self.inst.operands[0]
+        lies = value in x.staged or value in x.places
+        goal = None if lies else in_registers(x, self.inst, self.found)
+        return Held(self, x.tile(value, goal)) if goal else self.described(0)
 
     def described(self, side: int) -> Described:
         x, value = self.x, self.inst.operands[side]
