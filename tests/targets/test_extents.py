@@ -104,6 +104,16 @@ def test_one_row(dtype):
 
 
 @pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.float64, ml_dtypes.bfloat16, np.int8])
+def test_few_rows_of_a_transposed_matrix(level, dtype):
+    if level == "sse" and dtype == np.float16:
+        pytest.skip("halves need the F16C instructions")
+    for shape, block in (((1, 133, 69), (16, 64, 32)), ((7, 29, 40), (16, 16, 64))):
+        compare(shape, block, dtype, turned=(False, True), features=level)
+    compare((3, 65, 96), (16, 64, 32), dtype, WRAP, (True, True), level)
+
+
+@pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("turned", [(False, False), (True, True)], ids=str)
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8])
 def test_lesser_machines(level, turned, dtype):

@@ -17,12 +17,14 @@ from tilewright.targets.cpu.gemm_pack import (
 )
 from tilewright.targets.cpu.kept import keep_tiles
 from tilewright.targets.cpu.routine import Function
-from tilewright.targets.cpu.sources import Corners, Needed, OneRow, along_rows, is_flipped
+from tilewright.targets.cpu.sources import Corners, Needed, Unpacked, along_rows, is_flipped
 
 if TYPE_CHECKING:
     from tilewright.targets.cpu.lower import Lowering
     from tilewright.targets.cpu.products import Packed
     from tilewright.targets.cpu.schedule import Anchor
+
+FEW_ROWS = 8  # for which reading the columns of the right operand is cheaper than packing them
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ class Ready:
 
     address: Lane
     step: Lane
-    row: OneRow | None = None  # where it is instead, if it was left where it lies
+    unpacked: Unpacked | None = None  # where it is instead, if it was left where it lies
 
 
 class Tile:
@@ -55,11 +57,18 @@ class Tile:
         return self.side == 0 and not self.flipped and self.dtype is g.operand and not g.bias
 
     @property
-    def may_be_a_row(self) -> bool:
-        """Whether it may be read where it lies, if there is but one row on the left."""
-        simple = self.place.gemm.panel.k_group == 1 and not self.flipped and self.side == 1
-        some_rows = self.place.rows.lane.known is None
-        return simple and some_rows and cheap_masks(self.dtype, self.x.machine)
+    def may_stay(self) -> bool:
+        """Whether it may be read where it lies, if there are but few rows on the left."""
+        g, machine = self.place.gemm, self.x.machine
+        simple = not g.bias if self.flipped else g.panel.k_group == 1
+        masks = cheap_masks(self.dtype, machine) and cheap_masks(g.operand, machine)
+        return self.side == 1 and simple and masks and self.place.rows.lane.known is None
+
+    def has_few(self) -> Lane:
+        """Whether there are so few rows on the left that packing is not worth it."""
+        e, rows = self.x.e, self.place.rows
+        few = e.const(FEW_ROWS if self.flipped else 1)
+        return e.at(rows.depth, lambda: e.b.le(rows.lane, few))
 
     def routine(self, live: bool) -> Function:
         """What packs it."""
@@ -137,11 +146,13 @@ def write_pack(x: Lowering, anchor: Anchor, place: Packed) -> None:
         place.lda = meet(tile.step.text, str(place.gemm.k), t.int64).text
         return
     place.b_now = meet(tile.address.text, place.b, tile.address.dtype).text
-    if tile.row is not None:
-        place.row = OneRow(
-            meet(tile.row.here.text, "false", t.int1),
-            meet(tile.row.base.text, "null", tile.row.base.dtype),
-            meet(tile.row.lead.text, "0", t.int64),
+    left = tile.unpacked
+    if left is not None:
+        place.unpacked = Unpacked(
+            meet(left.here.text, "false", t.int1),
+            meet(left.base.text, "null", left.base.dtype),
+            meet(left.lead.text, "0", t.int64),
+            left.flipped,
         )
 
 
@@ -151,11 +162,12 @@ def read_direct(x: Lowering, anchor: Anchor, place: Packed, corners: Corners) ->
     note_next(x, place, anchor.side, tile.first, tile.lead)
     if tile.is_in_place:
         return Ready(tile.first, tile.lead)
-    if not tile.may_be_a_row:
+    if not tile.may_stay:
         return Ready(tile.pack(), x.e.const(place.gemm.k))
     w = x.e.w
     many, join = w.new_label("many"), w.new_label("join")
-    w.write(f"br i1 {place.is_one_row.text}, label %{join}, label %{many}")
+    is_few = tile.has_few()
+    w.write(f"br i1 {is_few.text}, label %{join}, label %{many}")
     before = w.here
     w.label(many)
     packed = tile.pack()
@@ -165,8 +177,8 @@ def read_direct(x: Lowering, anchor: Anchor, place: Packed, corners: Corners) ->
     address = x.e.b.value(
         f"phi ptr [{place.b}, %{before}], [{packed.text}, %{after}]", packed.dtype, 1
     )
-    row = OneRow(place.is_one_row, tile.first, tile.lead)
-    return Ready(address, x.e.const(place.gemm.k), row)
+    unpacked = Unpacked(is_few, tile.first, tile.lead, tile.flipped)
+    return Ready(address, x.e.const(place.gemm.k), unpacked)
 
 
 def note_next(x: Lowering, place: Packed, side: int, first: Lane, lead: Lane) -> None:

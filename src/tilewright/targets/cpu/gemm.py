@@ -50,6 +50,19 @@ class Live:
 
 
 @dataclass(frozen=True)
+class Product:
+    """How one vector of C takes up a group of rows of B: operand dtype, size of group, code.
+
+    With a bias, the code takes bytes of A for unsigned ones, to which it has been added.
+    """
+
+    operand: DType
+    k_group: int
+    emit: Callable[[Lanes, Lane, Lane, Lane], Lane]
+    bias: int = 0
+
+
+@dataclass(frozen=True)
 class Gemm(Function):
     """A function that adds A @ B to C.
 
@@ -68,20 +81,12 @@ class Gemm(Function):
     operand: DType
     acc: DType
     panel: Panel
-    bias: int  # what is added, modulo 256, to the bytes of A
+    product: Product
 
-
-@dataclass(frozen=True)
-class Product:
-    """How one vector of C takes up a group of rows of B: operand dtype, size of group, code.
-
-    With a bias, the code takes bytes of A for unsigned ones, to which it has been added.
-    """
-
-    operand: DType
-    k_group: int
-    emit: Callable[[Lanes, Lane, Lane, Lane], Lane]
-    bias: int = 0
+    @property
+    def bias(self) -> int:
+        """What is added, modulo 256, to the bytes of A."""
+        return self.product.bias
 
 
 @dataclass(frozen=True)
@@ -130,9 +135,7 @@ def gemm_function(
     name = f"tw_gemm_{m}x{n}x{k}_{operand.short}_{product.operand.short}_{acc.short}{marks}"
     made = r.finish(name, kernel.parameters)
     panel = Panel(blocks[-1].width, product.k_group)
-    return Gemm(
-        name, made.definition, made.needs, m, n, k, product.operand, acc, panel, product.bias
-    )
+    return Gemm(name, made.definition, made.needs, m, n, k, product.operand, acc, panel, product)
 
 
 def _product(

@@ -12,18 +12,18 @@ from tilewright.targets.cpu.evaluate import Evaluator
 from tilewright.targets.cpu.extents import Extent, extent_of
 from tilewright.targets.cpu.forms import Form, Index, Uniform
 from tilewright.targets.cpu.gemm import Gemm, Live, gemm_function
+from tilewright.targets.cpu.gemm_few import few_columns_function, row_function
 from tilewright.targets.cpu.gemm_pack import (
     pack_a_function,
     pack_rows_function,
     pack_transposed_function,
 )
-from tilewright.targets.cpu.gemm_row import row_function
 from tilewright.targets.cpu.lane_memory import write_memory
 
 if TYPE_CHECKING:
     from tilewright.targets.cpu.lower import Lowering
     from tilewright.targets.cpu.schedule import Anchor
-    from tilewright.targets.cpu.sources import OneRow
+    from tilewright.targets.cpu.sources import Unpacked
 
 
 def microkernel(x: Lowering, inst: Inst, live: Live) -> Gemm:
@@ -73,9 +73,7 @@ class Packed:
         )
         self.guessed = [False, False]
         self.stages: list[Stage | None] = [None, None]
-        self.row: OneRow | None = None
-        rows = self.rows
-        self.is_one_row = x.e.at(rows.depth, lambda: x.e.b.eq(rows.lane, x.e.const(1)))
+        self.unpacked: Unpacked | None = None
 
     def side(self, number: int) -> tuple[Uniform, Uniform]:
         """How much of an operand is needed, rows and columns."""
@@ -223,7 +221,7 @@ def write_dot(x: Lowering, inst: Inst) -> None:
     group, depth = g.panel.k_group, place.depth.lane
     if depth.known is None and group > 1:  # an operand with a part of a group has zeros there
         depth = x.e.b.bit_and(x.e.b.add(depth, x.e.const(group - 1)), x.e.const(-group))
-    join = write_row(x, place, out.name) if place.row is not None else None
+    join = write_few(x, place, out.name) if place.unpacked is not None else None
     for i in range(count):
         a = part(x, place.a_now, i * place.a_bytes)
         b = part(x, place.b_now, i * place.b_bytes)
@@ -238,18 +236,19 @@ def write_dot(x: Lowering, inst: Inst) -> None:
         w.label(join)
 
 
-def write_row(x: Lowering, place: Packed, out: str) -> str:
-    """The product if it is of one row; gives the label after it, in the block of any other."""
-    w, row = x.e.w, place.row
-    routine = row_function(place.gemm, row.base.dtype.element_ty, x.machine)
-    one, many, join = (w.new_label(stem) for stem in ("one", "many", "join"))
-    w.write(f"br i1 {row.here.text}, label %{one}, label %{many}")
-    w.label(one)
+def write_few(x: Lowering, place: Packed, out: str) -> str:
+    """The product if it is of few rows; gives the label after it, in the block of any other."""
+    w, right = x.e.w, place.unpacked
+    make = few_columns_function if right.flipped else row_function
+    few, many, join = (w.new_label(stem) for stem in ("few", "many", "join"))
+    w.write(f"br i1 {right.here.text}, label %{few}, label %{many}")
+    w.label(few)
     ahead = x.e.b.value(f"load ptr, ptr {place.nexts[1]}", t.pointer_to(t.int8), 1)
     x.call(
-        routine,
-        f"ptr {place.a_now}, ptr {row.base.text}, {row.lead.typed}, ptr {out}, ptr {ahead.text}, "
-        f"{place.columns.lane.typed}, {place.depth.lane.typed}",
+        make(place.gemm, right.base.dtype.element_ty, x.machine),
+        f"ptr {place.a_now}, i64 {place.lda}, {right.base.typed}, {right.lead.typed}, ptr {out}, "
+        f"ptr {ahead.text}, {place.rows.lane.typed}, {place.columns.lane.typed}, "
+        f"{place.depth.lane.typed}",
     )
     w.write(f"br label %{join}")
     w.label(many)

@@ -30,12 +30,13 @@ class Needed:
 
 
 @dataclass(frozen=True, slots=True)
-class OneRow:
-    """A right operand that was not packed, if `here` is true, because one row is multiplied."""
+class Unpacked:
+    """A right operand that was not packed, if `here` is true, because few rows are multiplied."""
 
     here: Lane
     base: Lane
     lead: Lane
+    flipped: bool  # whether its columns are contiguous, not its rows
 
 
 @dataclass(frozen=True, slots=True)
