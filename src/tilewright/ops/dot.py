@@ -13,6 +13,7 @@ OPERANDS = (
     t.int8, t.uint8, t.float8e5, t.float8e4nv, t.float8e4b8, t.float8e5b16, t.float8e4b15,
     t.float16, t.bfloat16, t.float32, t.float64,
 )  # fmt: skip
+SUMS = (t.float32, t.float16, t.float64, t.bfloat16)  # of floats of up to 32 bits
 
 
 def round_tf32(x):
@@ -48,8 +49,10 @@ def dot(x, y, acc, precision="ieee"):
     want(precision in PRECISIONS, f"no input_precision {precision!r}; one of {PRECISIONS}")
     shape = (*x.shape[:-1], y.shape[-1])
     want(acc.shape == shape, f"the accumulator must have shape {list(shape)}, got {acc}")
+    sums = (t.int32,) if x.dtype.is_integer else (t.float64,) if x.dtype is t.float64 else SUMS
     want(
-        acc.dtype.is_float == x.dtype.is_float and acc.dtype.bits >= 16,
-        f"cannot accumulate {x} @ {y} in {acc.dtype}",
+        acc.dtype in sums,
+        f"cannot accumulate {x} @ {y} in {acc.dtype}; it is summed in "
+        f"{' or '.join(str(d) for d in sums if d is not t.bfloat16)}",
     )
     return acc

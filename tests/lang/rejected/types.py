@@ -180,3 +180,17 @@ def cast_of_numpy(out):
 def combines_into_two(out):
     i = tl.arange(0, 8)
     tl.store(out, tl.reduce(i, 0, lambda a, b: (a, b)))
+
+
+@rejects(out=OUT)
+def bytes_summed_in_16_bits(out):
+    x = tl.zeros([16, 16], tl.int8)
+    y = tl.dot(x, x, tl.zeros([16, 16], tl.int16))
+    tl.store(out, tl.sum(y))
+
+
+@rejects(out=OUT)
+def wide_floats_summed_in_32_bits(out):
+    x = tl.zeros([16, 16], tl.float64)
+    y = tl.dot(x, x, tl.zeros([16, 16], tl.float32))
+    tl.store(out, tl.sum(y))
