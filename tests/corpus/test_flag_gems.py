@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import math
 import os
@@ -312,3 +313,22 @@ def test_random_numbers(target, ops):
     dropped, kept = ops.dropout(torch.ones(100, 101), 0.3, True)
     assert abs(kept.double().mean() - 0.7) < 0.03
     assert torch.equal(dropped, torch.where(kept, torch.tensor(1 / 0.7), torch.tensor(0.0)))
+
+
+def test_in_place_of_pytorchs(target, ops):
+    """Registered for CUDA, the operators take over those of PyTorch, backward passes too."""
+    x, y, w = tensor(6, 77).float(), tensor(6, 77, seed=1).float(), tensor(77).float()
+
+    def use(x, w):
+        rows = F.layer_norm(x + y, (77,), w, w)
+        return torch.softmax(rows, -1), F.gelu(rows).sum(-1), torch.where(x > 0, x, y).amax()
+
+    results = []
+    for within in (importlib.import_module("flag_gems").use_gems(), contextlib.nullcontext()):
+        leaves = [x.clone().requires_grad_(), w.clone().requires_grad_()]
+        with within:
+            found = use(*leaves)
+            torch.autograd.backward(found, [torch.ones_like(r) for r in found])
+        results.append([*found, *(leaf.grad for leaf in leaves)])
+    for i, (a, b) in enumerate(zip(*results)):
+        close(a.detach(), b.detach(), 1e-4, f"result {i}")
