@@ -102,7 +102,7 @@ def backwards(turn, out, n):
 
 
 @native_only
-@pytest.mark.parametrize("team", [2, 3])
+@pytest.mark.parametrize("team", [1, 2, 3])
 @pytest.mark.parametrize("n", [2, 3, 40])
 @pytest.mark.parametrize("kernel", [meet, meet_by_load], ids=["atomic", "load"])
 def test_a_barrier_of_more_programs_than_threads(kernel, n, team):
@@ -216,10 +216,10 @@ def test_barriers_launched_by_several_python_threads():
 # --- waits that never end
 
 
-def test_a_barrier_on_one_thread_is_reported_whole():
-    count, out = np.zeros(1, np.int32), np.zeros(8, np.int32)
+def test_a_barrier_that_one_program_misses_is_reported_whole():
+    count, out = np.zeros(1, np.int32), np.zeros(1, np.int32)
     with on(1), pytest.raises(DeadlockError) as error:
-        meet[(8,)](count, out, 8)
+        meet[(1,)](count, out, 2)
     line = meet.fn.__code__.co_firstlineno + 3
     assert str(error.value).splitlines() == [
         f"meet: program (0, 0, 0) waits at {__file__}:{line} for a value that no running program "
@@ -227,10 +227,8 @@ def test_a_barrier_on_one_thread_is_reported_whole():
         f"  {__file__}:{line}:5 in meet",
         "        while tl.atomic_add(count, 0) < n:",
         "        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^",
-        "7 of 8 programs have not started: the CPU runs 1 at a time here; for programs that need "
-        "all others to run at once, set threads to more than 1",
     ]
-    assert out.tolist() == [0] * 8
+    assert out.tolist() == [0]
 
 
 @native_only

@@ -224,7 +224,10 @@ class CpuBinary:
             self.mend(block.memory, team)
 
     def useful(self, team: int) -> int:
-        """How many of `team` threads are faster than one."""
+        """How many threads to begin with where `team` are wanted: one, if that is faster, but
+        more where programs may wait for each other."""
+        if self.waits:
+            return max(team, 2)
         return 1 if team <= self.alone_until else team
 
     def mend(self, words: Any, team: int) -> None:
@@ -286,12 +289,10 @@ class CpuBinary:
             advice = "\nit waits for a lock that nobody holds; locks must be free before a launch"
         elif unstarted:
             most = max(running, threads.MOST_TOGETHER)
-            more = f"launch at most {most} programs"
-            if running == 1 and total <= most:
-                more = "set threads to more than 1"
             advice = (
                 f"\n{unstarted} of {total} programs have not started: the CPU runs {running} at a "
-                f"time here; for programs that need all others to run at once, {more}"
+                f"time here; for programs that need all others to run at once, "
+                f"launch at most {most} programs"
             )
         elif running > 1:
             advice = f"\nall {running} programs that have not ended wait"
