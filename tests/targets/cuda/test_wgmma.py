@@ -21,6 +21,8 @@ from tilewright.targets.cuda.lower import lower
 from tilewright.targets.cuda.target import CudaTarget
 
 CASES = list(warpgroup_cases.cases())
+# Of the many single products a part; tools/gpu_check.py runs all of them.
+TRIED = [case for k, case in enumerate(CASES) if k % 3 == 0 or not case.name.startswith("single")]
 WAITS = re.compile(r"wgmma\.wait_group\.sync\.aligned (\d)")
 
 
@@ -32,7 +34,7 @@ def simulated(monkeypatch):
         yield
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name.replace(" ", "-"))
+@pytest.mark.parametrize("case", TRIED, ids=lambda c: c.name.replace(" ", "-"))
 def test_as_eager(case, simulated):
     with tw.options(target="eager"):
         want = case.run()
