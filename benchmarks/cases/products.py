@@ -25,12 +25,21 @@ TOLERANCE = {"float32": 1e-4, "float16": 2e-3, "bfloat16": 1e-2}
 
 
 def matmul_case(
-    m: int, n: int, k: int, dtype: type = np.float32, activation: str = "", block: dict = BLOCK
+    m: int,
+    n: int,
+    k: int,
+    dtype: type = np.float32,
+    activation: str = "",
+    block: dict = BLOCK,
+    turned: bool = False,
 ) -> Case:
+    """With `turned`, the right operand is the transpose of a row-major matrix."""
     kind = np.dtype(dtype).name
 
     def make() -> Run:
         a, b = normal(m, k, dtype=dtype), normal(k, n, dtype=dtype, seed=1)
+        if turned:
+            b = normal(n, k, dtype=dtype, seed=1).T
         b[...] = b / np.sqrt(k).astype(dtype)
         c, ta, tb = empty(m, n, dtype=dtype), tensor(a), tensor(b)
         n_c, t_c = empty(m, n, dtype=dtype), tensor(empty(m, n, dtype=dtype))
@@ -39,8 +48,9 @@ def matmul_case(
 
         def ours():
             matmul.matmul_kernel[grid](
-                a, b, c, m, n, k, k, 1, n, 1, n, 1, ACTIVATION=function, **block, BAND=4
-            )
+                a, b, c, m, n, k, k, 1, *((1, k) if turned else (n, 1)), n, 1,
+                ACTIVATION=function, **block, BAND=4,
+            )  # fmt: skip
             return c
 
         def with_torch():
@@ -55,7 +65,7 @@ def matmul_case(
         reference = matmul.reference_of
         return Run({OURS: ours, **calls}, lambda: reference(a, b, function), TOLERANCE[kind])
 
-    name = f"matmul {kind}" + (f" + {activation}" if activation else "")
+    name = f"matmul {kind}" + (f" + {activation}" if activation else ", w.T" if turned else "")
     moved = np.dtype(dtype).itemsize * (m * k + k * n + m * n)
     return Case(name, sides(m, n, k) + tiles(block), make, moved, 2 * m * n * k)
 
@@ -216,6 +226,8 @@ CASES = [
     matmul_case(16, 2048, 2048, block=FEW),
     matmul_case(1, 2048, 2048, ml_dtypes.bfloat16, block=FEW),
     matmul_case(16, 2048, 2048, ml_dtypes.bfloat16, block=FEW),
+    *(matmul_case(rows, 2048, 2048, block=FEW, turned=True) for rows in (1, 8, 16)),
+    matmul_case(512, 512, 512, turned=True),
     wrapped_case(512, 512, 512),
     wrapped_case(777, 513, 1023),
     int8_case(1024, 1024, 1024, block=DEEP),
