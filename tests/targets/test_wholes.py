@@ -473,7 +473,7 @@ def test_lines_of_many_threads_stay_whole(capsys):
 def launch(kernel: Kernel, grid: tuple[int, int, int], arrays: list, team: int) -> None:
     """Run a kernel as the CPU target does."""
     code = CPU.lower(kernel, bounds=True, counters=False)
-    binary = CPU.load(CPU.assemble(code.text), code.metadata)
+    binary = CPU.load(CPU.assemble(code), code.metadata)
     values = []
     for a in arrays:
         start = a.ctypes.data

@@ -9,6 +9,8 @@ from tilewright.codegen.literals import Lane, suffix
 from tilewright.ir import types as t
 from tilewright.ir.types import DType
 
+WORD = 4  # bytes of the smallest elements that SIMD units gather
+WORDS = 16  # that are gathered at once
 MOST_APART = 4  # elements: further apart, a gather reads fewer bytes
 
 
@@ -59,11 +61,42 @@ def masked_load(b: Lanes, place: Lane, mask: Lane, passing: Lane, align: int) ->
 
 def gather(b: Lanes, places: Lane, mask: Lane, passing: Lane, align: int) -> Lane:
     """One element from each place; `passing` where the mask is off."""
+    if passing.dtype.bytes < WORD and b.target == "x86" and passing.width > 1:
+        return gather_small(b, places, mask, passing)
     kind, width = passing.type, passing.width
     f = f"llvm.masked.gather.{suffix(passing.dtype, width)}.v{width}p0"
     b.require(f"declare {kind} @{f}({places.type}, {mask.type}, {kind})")
     text = f"call {kind} @{f}({places.type} align {align} {places.text}, {mask.typed}, "
     return b.value(f"{text}{passing.typed})", passing.dtype, width)
+
+
+def gather_small(b: Lanes, places: Lane, mask: Lane, passing: Lane) -> Lane:
+    """Elements of 8 or 16 bits, which no SIMD unit gathers, from the aligned words they lie in."""
+    held = t.uint8 if passing.dtype.bytes == 1 else t.uint16
+    n = min(WORDS, passing.width)
+    out = None
+    for start in range(0, passing.width, n):
+        address = b.bitcast(b.slice(places, start, n), t.int64)
+        word = b.bitcast(b.bit_and(address, b.like(address, -WORD)), places.dtype)
+        words = gather(b, word, b.slice(mask, start, n), b.const(0, t.uint32, n), WORD)
+        shift = b.cast(b.bit_and(address, b.like(address, WORD - 1)), t.uint32)
+        shift = b.mul(shift, b.like(shift, 8))
+        part = b.cast(b.value(f"lshr {words.typed}, {shift.text}", t.uint32, n), held)
+        out = part if out is None else joined(b, out, part)
+    return b.select(mask, b.bitcast(out, passing.dtype), passing)
+
+
+def joined(b: Lanes, x: Lane, part: Lane) -> Lane:
+    """The lanes of a vector, then those of a part that is no wider."""
+    if part.width < x.width:
+        order = ", ".join(f"i32 {i}" if i < part.width else "i32 poison" for i in range(x.width))
+        text = f"shufflevector {part.typed}, {part.type} poison, <{x.width} x i32> <{order}>"
+        wide = b.value(text, part.dtype, x.width)
+    else:
+        wide = part
+    lanes = ", ".join(f"i32 {i}" for i in range(x.width + part.width))
+    text = f"shufflevector {x.typed}, {wide.typed}, <{x.width + part.width} x i32> <{lanes}>"
+    return b.value(text, x.dtype, x.width + part.width)
 
 
 def masked_store(b: Lanes, place: Lane, mask: Lane, lane: Lane, align: int) -> None:
@@ -135,10 +168,3 @@ def spaced_store(b: Lanes, place: Lane, stride: int, lane: Lane) -> None:
         mask = ", ".join(f"i1 {str(on).lower()}" for on in inside)
         part = b.offset(place, b.const(k * width * size, t.int64), t.int8) if k else place
         masked_store(b, part, Lane(f"<{mask}>", t.int1, width), pick(b, lane, None, order), size)
-
-
-def store_each(b: Lanes, places: Lane, lane: Lane) -> None:
-    """One element to each place, in lane order: scatters of x86 take more steps than that."""
-    for i in range(lane.width):
-        one, place = b.extract(lane, i), b.extract(places, i)
-        b.write(f"store {one.typed}, ptr {place.text}, align {lane.dtype.bytes}")

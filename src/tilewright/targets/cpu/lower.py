@@ -332,13 +332,15 @@ def check_shared(lowering: Lowering) -> None:
     e, w, m = lowering.e, lowering.e.w, lowering.memory
     bad = None
     with w.outside(0):
-        for (i, j), reach in sorted(lowering.plan.sharing.relied.items()):
+        for (i, j), (reach, same) in sorted(lowering.plan.sharing.relied.items()):
             x, y = m.extent(i), m.extent(j)
             meet = e.b.bit_and(e.b.lt(x.low, y.high), e.b.lt(y.low, x.high))
             if reach != ANYWHERE:
                 starts = (e.bound[lowering.kernel.body.params[k]].lane for k in (i, j))
                 gap = e.b.abs(e.b.sub(*(e.b.bitcast(a, t.int64) for a in starts)))
-                near = e.b.bit_and(e.b.gt(gap, e.const(0)), e.b.lt(gap, e.const(reach)))
+                near = e.b.lt(gap, e.const(reach))
+                if same:
+                    near = e.b.bit_and(near, e.b.gt(gap, e.const(0)))
                 meet = e.b.bit_and(meet, near)
             bad = meet if bad is None else e.b.bit_or(bad, meet)
         if bad is not None:

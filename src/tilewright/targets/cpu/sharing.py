@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from tilewright.ir.inst import Kernel, Value
 from tilewright.passes.facts import Strides, root_params
 
 ANYWHERE = 1 << 61  # arguments may not meet at all
 FAR_APART = 1 << 60  # they may only start at one place
+
+
+class Reliance(NamedTuple):
+    """What is taken of a pair of arguments."""
+
+    reach: int  # bytes that they start apart, at least
+    same: bool  # or they start at one place
 
 
 class Sharing:
@@ -19,9 +27,9 @@ class Sharing:
         self.strides = strides
         self.roots = root_params(kernel)
         self.shared = shared  # arguments may share memory
-        # Pairs of parameters that were taken not to share memory, or (where their elements at one
-        # position may be the same) not to start less than so many bytes apart.
-        self.relied: dict[tuple[int, int], int] = {}
+        # Pairs of parameters that were taken not to share memory, or not to start less than so many
+        # bytes apart; those with `same` may start at one place.
+        self.relied: dict[tuple[int, int], Reliance] = {}
 
     def apart(self, p: Value, q: Value, same: bool) -> bool:
         """Whether two pointers come from different arguments, which a launch then makes sure of.
@@ -31,11 +39,12 @@ class Sharing:
         a, b = self.roots(p), self.roots(q)
         if self.shared or not a or not b or a & b:
             return False
-        reach = self.reach(p, q) if same and self.alike(p, q) else ANYWHERE
+        reach = self.reach(p, q) if self.alike(p, q) else ANYWHERE
         for i in a:
             for j in b:
                 pair = (min(i, j), max(i, j))
-                self.relied[pair] = max(reach, self.relied.get(pair, 0))
+                before = self.relied.get(pair, Reliance(0, True))
+                self.relied[pair] = Reliance(max(reach, before.reach), same and before.same)
         return True
 
     def reach(self, p: Value, q: Value) -> int:

@@ -7,7 +7,13 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Inst
 from tilewright.targets.cpu.branches import where
 from tilewright.targets.cpu.forms import Index
-from tilewright.targets.cpu.lane_memory import masked_store, scatter, spaced_store, store_each
+from tilewright.targets.cpu.lane_memory import (
+    load_memory,
+    masked_store,
+    scatter,
+    spaced_store,
+    write_memory,
+)
 from tilewright.targets.cpu.memory import Access, Memory
 
 
@@ -43,9 +49,26 @@ def store_lanes(m: Memory, inst: Inst, index: tuple[Index, ...], a: Access, lane
         spaced_store(b, a.pointer.base, a.pointer.stride, lane)
         return
     if a.unmasked and b.target == "x86":
-        store_each(b, m.addresses(inst, index, a), lane)
+        store_each(m, inst, index, a, lane)
         return
     store_masked(m, inst, index, a, lane, b.splat(e.lanes_of(a.mask), width))
+
+
+def store_each(m: Memory, inst: Inst, index: tuple[Index, ...], a: Access, lane: Lane) -> None:
+    """One element to each place, in lane order: scatters of x86 take more steps than that.
+
+    The elements come by way of memory, as registers that are taken apart take more steps too; the
+    places do not, so that the stores need not wait for it.
+    """
+    e, b, places = m.e, m.e.b, m.places(inst, index, a)
+    numbers = m.addresses(inst, index, a) if places is None else places.index
+    room = Lane(e.w.alloca(b.const(0, lane.dtype).type, lane.width), t.pointer_to(lane.dtype))
+    write_memory(b, room, lane)
+    for i in range(lane.width):
+        one = load_memory(b, b.offset(room, b.const(i, t.int64)), lane.dtype, 1)
+        number = b.extract(numbers, i)
+        place = number if places is None else b.offset(places.base, number)
+        b.write(f"store {one.typed}, ptr {place.text}, align {a.size}")
 
 
 def stores_parts(m: Memory, size: int) -> bool:
