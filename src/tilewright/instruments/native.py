@@ -73,7 +73,9 @@ class CellMemory:
     def take(self, count: int, programs: int) -> tuple[int, int]:
         """The address of so many cells, and the number that comes before those of programs."""
         if count > len(self.cells):
+            # Filled, so that it is mapped: masked stores to what is not are very slow.
             self.cells = np.zeros(count, np.uint32)
+            self.cells.fill(0)
         if self.number + programs >= TOP:
             self.cells[:] = 0
             self.number = 0

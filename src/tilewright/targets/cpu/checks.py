@@ -253,7 +253,7 @@ class Checks:
 
     def loaded(self, inst: Inst, a: Access, mask: Lane, lane: Lane) -> None:
         """Lanes that were read; those that the mask leaves out hold anything."""
-        if not is_on(mask):
+        if not is_on(mask) and not self.e.row.is_rest:  # whose lanes may stick out of a piece
             self.note_if(any_lane(self.b, self.b.bit_not(mask)), inst, MASKED)
         with self.where_on(mask):
             if self.groups[self.m.param(inst)].is_tracked:

@@ -97,6 +97,9 @@ class Shadow:
             if atomic:
                 bad = b.bit_and(bad, b.bit_not(self.is_top(seen)))
             self.tell(inst, cells, bad, seen)
+            if inst in self.checks.folding:  # another lane of it may have been here
+                mine = b.eq(seen, self.me(cells))
+                self.checks.note_if(any_lane(b, self.checks.masked(mine, cells.mask)), inst, RACE)
             self.put(cells, self.splat(mark, cells))
         if not group.has_readers:
             return
