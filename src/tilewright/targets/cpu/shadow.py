@@ -72,8 +72,6 @@ class Shadow:
         for cells in self.parts(param, WRITERS, group, a, mask, width):
             seen = self.get(cells)
             bad = self.by_others(self.number(seen, group))
-            if not inst.operands[0].type.shape:  # it may poll what atomics change
-                bad = b.bit_and(bad, b.bit_not(self.is_top(seen)))
             self.tell(inst, cells, bad, seen)
         for cells in self.parts(param, READERS, group, a, mask, width):
             seen = self.get(cells)
