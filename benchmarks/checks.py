@@ -18,6 +18,7 @@ os.environ["TILEWRIGHT_THREADS"] = "1"
 
 import numpy as np
 from case import example, normal
+
 from tilewright import compat
 from tilewright.debug import checking
 from tilewright.eager.kernel import programs

@@ -85,9 +85,7 @@ def check_one(m: Memory, inst: Inst, address: Lane, size: int, mask: Lane) -> No
     leave_if(m, inst, bad, place, m.e.const(0), m.e.const(1))
 
 
-def outside(
-    m: Memory, extent: Extent, low: Lane, high: Lane, size: int, some: Lane | None
-) -> Lane:
+def outside(m: Memory, extent: Extent, low: Lane, high: Lane, size: int, some: Lane | None) -> Lane:
     """Whether [low, high + size) does not lie in an extent, if there are some accesses."""
     b = m.e.b
     first, last = span(m, extent, size)
