@@ -82,4 +82,7 @@ def spans(call: Call) -> list[tuple[int, int]]:
 def stopped(kind: str, kernel: str, error: KernelFault) -> Finding:
     """The fault that ended a launch."""
     text = str(error).splitlines()[0].removeprefix(f"{kernel}: ")
+    text = text.replace(f" at {error.loc}", "", 1)
+    if kind == "bounds":
+        text = f"{text}; mask what lies outside, or check the grid and the strides"
     return Finding(kind, kernel, error.argument, error.program, error.loc, text, error.element)

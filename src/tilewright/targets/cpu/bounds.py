@@ -171,7 +171,7 @@ def tile_inside(m: Memory, inst: Inst, index: tuple[Index, ...], a: Access) -> L
                 straight = b.bit_and(straight, b.eq(b.mul(step, e.const(n - 1)), last))
                 low = b.add(low, b.minimum(last, e.const(0)))
                 high = b.add(high, b.maximum(last, e.const(0)))
-        out = outside(m, m.param(inst), low, high, a.size, None)
+        out = outside(m, m.extent(m.param(inst)), low, high, a.size, None)
         tile.inside[key] = b.bit_and(straight, b.bit_not(out))
     return tile.inside[key]
 
