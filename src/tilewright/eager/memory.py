@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -31,6 +31,7 @@ class Buffer:
     high: int
     writable: bool = True
     const: bool = False  # whether the kernel says that it only reads
+    copy: np.ndarray | None = field(default=None, compare=False)  # of memory on another device
 
     @property
     def elements(self) -> int:
@@ -39,7 +40,9 @@ class Buffer:
 
     @cached_property
     def bytes(self) -> np.ndarray:
-        """The memory itself, from `low` on."""
+        """The memory itself, from `low` on, or the copy that stands for it."""
+        if self.copy is not None:
+            return self.copy
         if self.high <= self.low:
             return np.empty(0, np.uint8)
         size = self.high - self.low

@@ -92,7 +92,11 @@ def fill_numpy(array: Any) -> None:
 
 def fill_torch(tensor: Any) -> None:
     torch = sys.modules["torch"]
-    if tensor.is_cpu and tensor.layout is torch.strided and tensor.dtype is not torch.bool:
+    if (
+        (tensor.is_cpu or tensor.is_cuda)
+        and tensor.layout is torch.strided
+        and tensor.dtype is not torch.bool
+    ):
         storage = tensor.untyped_storage()
         if 0 < storage.nbytes() <= MOST_BYTES:
             storage.fill_(BYTE)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tilewright.errors import LaunchError
 from tilewright.later import later
@@ -18,6 +21,7 @@ from tilewright.runtime.settings import Settings
 from tilewright.runtime.signature import Leaf, Tree, as_type, inspect_arguments, leaves
 from tilewright.targets import base
 from tilewright.targets.base import Target
+from tilewright.targets.storage import Storage
 
 if TYPE_CHECKING:
     from tilewright.runtime.kernel import JITFunction
@@ -160,8 +164,33 @@ class Call:
         """Step through the kernel's own Python; gives the machine that did it."""
         if 0 in grid:
             return None
+        with self.copies() as copies:
+            return self.step(grid, copies, observers, options)
+
+    @contextmanager
+    def copies(self) -> Iterator[dict[tuple[int, int], np.ndarray]]:
+        """The memory of arrays that are on another device, by its bounds; put back at the end."""
+        saved: dict[tuple[int, int], tuple[Leaf, Storage]] = {}
+        for leaf in self.leaves if self.device != "cpu" else ():
+            if leaf.type is not None and leaf.type.dtype.is_pointer and leaf.bounds not in saved:
+                saved[leaf.bounds] = (leaf, arrays.snapshot(leaf.original, leaf.name))
+        copies = {bounds: storage.read().view(np.ndarray) for bounds, (_, storage) in saved.items()}
+        try:
+            yield copies
+        finally:
+            for bounds, (leaf, storage) in saved.items():
+                storage.write(copies[bounds])
+                arrays.restore(leaf.original, storage, leaf.name)
+
+    def step(
+        self,
+        grid: Grid,
+        copies: dict[tuple[int, int], np.ndarray],
+        observers: Iterable[Callable],
+        options: dict[str, Any],
+    ) -> Any:
         arguments = {
-            name: eager_argument(tree)
+            name: eager_argument(tree, copies)
             for name, tree in self.trees.items()
             if name not in self.constants
         }
@@ -187,16 +216,17 @@ def constant_key(value: Any) -> tuple:
     return (value.__class__, value)
 
 
-def eager_argument(tree: Tree) -> Any:
+def eager_argument(tree: Tree, copies: dict[tuple[int, int], np.ndarray]) -> Any:
     """An argument as the eager machine takes it."""
     if not isinstance(tree, Leaf):
-        items = [eager_argument(item) for item in tree]
+        items = [eager_argument(item, copies) for item in tree]
         return type(tree)(*items) if hasattr(tree, "_fields") else tuple(items)
     if tree.type is None:
         return tree.value
     dtype = tree.type.dtype
     if dtype.is_pointer:
         return eager.Buffer(
-            tree.name, dtype.element_ty, tree.value, *tree.bounds, tree.is_writable, dtype.const
-        )
+            tree.name, dtype.element_ty, tree.value, *tree.bounds, tree.is_writable, dtype.const,
+            copies.get(tree.bounds),
+        )  # fmt: skip
     return eager.Scalar(dtype, tree.value)
