@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import subprocess
 import sys
 
@@ -203,6 +204,19 @@ def test_where_a_nan_comes_from():
     assert f"stored at {__file__}:{line_of(root, 'w + 1')}" in str(list(findings)[0])
 
 
+@pytest.mark.cuda
+def test_arrays_on_a_gpu():
+    torch = pytest.importorskip("torch")
+    x, out = torch.ones(100, device="cuda"), torch.zeros(1, device="cuda")
+    with checking() as findings:
+        add_up[(4,)](x, out, 100, True, 32)
+    assert out.item() == 100
+    assert not findings
+    with checking() as findings:
+        add_up[(4,)](torch.empty_like(x), out, 100, False, 32)
+    assert {f.kind for f in findings} == {"race", "undefined"}
+
+
 SCRIPT = """\
 import numpy as np, triton, triton.language as tl
 
@@ -227,3 +241,53 @@ def test_the_command(tmp_path, body, status):
     assert done.returncode == status
     assert done.stdout.endswith("2 found\n" if status else "nothing found\n"), done.stdout
     assert done.stdout.startswith(f"race: count at {path}:5: " if status else "nothing")
+
+
+def test_the_command_for_machines(tmp_path):
+    path = tmp_path / "count.py"
+    path.write_text(SCRIPT.format(body="tl.store(out, tl.load(out) + STEP)") + "print(out)\n")
+    command = [sys.executable, "-m", "tilewright", "check", "--json", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "[4]\n"
+    report = json.loads(done.stdout)
+    assert report["schema"] == 1
+    load, store = report["findings"]
+    assert load["kind"] == store["kind"] == "race"
+    assert load["expression"] == "tl.load(out)"
+    assert (load["file"], load["line"], load["col"]) == (str(path), 5, 18)
+    assert load["program"] == [1, 0, 0]
+    assert (load["argument"], load["element"], load["count"]) == ("out", 0, 3)
+    assert (load["other_program"], load["other_line"]) == ([0, 0, 0], 5)
+
+
+def test_the_text_of_a_finding(tmp_path):
+    path = tmp_path / "rows.py"
+    path.write_text(ROWS)
+    command = [sys.executable, "-m", "tilewright", "check", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == WANTED.format(path=path)
+
+
+ROWS = """\
+import numpy as np, triton, triton.language as tl
+
+@triton.jit
+def top(x, out, n, B: tl.constexpr):
+    at = tl.arange(0, B)
+    v = tl.load(x + tl.program_id(0) * n + at, mask=at < n, other=0.0)
+    tl.store(out + tl.program_id(0), tl.max(v, axis=0))
+
+top[(3,)](np.full((3, 5), -1.0, np.float32), np.zeros(3, np.float32), 5, B=8)
+"""
+
+WANTED = """\
+masked: top at {path}:6: other=0 of the load of x, where it is masked off, changes the maximum at \
+{path}:7; give other=-inf or the least number, or tl.where before it; in program (0, 0, 0) it is \
+stored at {path}:7 to out
+  {path}:6:9 in top
+        v = tl.load(x + tl.program_id(0) * n + at, mask=at < n, other=0.0)
+            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  found 3 times
+1 found
+"""

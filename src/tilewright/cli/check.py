@@ -15,17 +15,24 @@ import click
 from tilewright import compat
 from tilewright.cli.run import check_file
 from tilewright.cli.script import run_program
-from tilewright.instruments.check import checking
+from tilewright.instruments.check import ENGINES, checking
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option("--json", "wants_json", is_flag=True, help="One JSON document; see docs/json.md.")
+@click.option(
+    "--engine",
+    type=click.Choice(tuple(ENGINES)),
+    default="native",
+    help="How long launches run: checked native code, or all stepped through.",
+)
 @click.argument("target", metavar="FILE")
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
-def check(wants_json: bool, target: str, args: tuple[str, ...]) -> None:
+def check(wants_json: bool, engine: str, target: str, args: tuple[str, ...]) -> None:
     """Run a script and list the faults of the kernels that it launches.
 
-    Kernels are stepped through in Python, which takes long for large arrays. docs/checks.md tells
+    Short launches are stepped through in Python; others run as checked native code, and the
+    programs that may be at fault are stepped through. docs/checks.md tells
     what is reported: races, memory that nobody wrote, accesses beyond a view, offsets that ran
     over, NaN and infinities, lanes that were masked off and matter, arithmetic that is not
     defined, promises that are not true. Accesses outside of an array raise, as always. The exit
@@ -38,7 +45,7 @@ def check(wants_json: bool, target: str, args: tuple[str, ...]) -> None:
         import_module("torch")  # so that its allocations are watched
     status: Any = 0
     where = contextlib.redirect_stdout(sys.stderr) if wants_json else contextlib.nullcontext()
-    with where, checking() as findings:
+    with where, checking(engine) as findings:
         try:
             run_program(target, None, args)
         except SystemExit as stop:

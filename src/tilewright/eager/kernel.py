@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import FunctionType
 from typing import Any
 
@@ -157,6 +157,7 @@ def run_kernel(
     observers: Sequence[Callable] = (),
     order_seed: int = 0,
     only: Sequence[int | None] | None = None,
+    order: Iterable[tuple[int, int, int]] | None = None,
     debug: bool = False,
     sanitize: bool = False,
     machine: type[Eager] = Eager,
@@ -169,6 +170,7 @@ def run_kernel(
         observers: Called with (op, Touch) before each access to memory.
         order_seed: 0 for ascending program ids, else a seed of a shuffled order.
         only: Program ids, None for all along that axis; the others do not run.
+        order: The programs to run, in place of all.
         debug: Whether `device_assert` checks.
         sanitize: Whether integers may not wrap around in the kernel's own arithmetic.
         machine: What runs the ops, e.g. one that follows values.
@@ -181,7 +183,7 @@ def run_kernel(
     with running(machine), np.errstate(all="ignore"):
         values = {name: machine.argument(v) for name, v in arguments.items()}
         values |= {name: constant(v) for name, v in constants.items()}
-        for program in programs(machine.grid, order_seed, only):
+        for program in programs(machine.grid, order_seed, only) if order is None else order:
             machine.start(program)
             try:
                 function(**values)

@@ -48,11 +48,25 @@ class Findings:
 
     items: list[Finding] = field(default_factory=list)
     counts: dict[tuple, int] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)  # on how it was looked at
 
     def add(self, finding: Finding) -> None:
         if finding.key not in self.counts and len(self.items) < MOST:
             self.items.append(finding)
         self.counts[finding.key] = self.counts.get(finding.key, 0) + 1
+
+    def add_all(self, others: Findings) -> None:
+        """Add what was found elsewhere."""
+        for finding in others:
+            self.add(finding)
+            self.counts[finding.key] += others.count(finding) - 1
+        for text in others.remarks:
+            self.remark(text)
+
+    def remark(self, text: str) -> None:
+        """Note how a launch was looked at, once."""
+        if text not in self.remarks:
+            self.remarks.append(text)
 
     def count(self, finding: Finding) -> int:
         """How often it was found."""
@@ -70,11 +84,13 @@ class Findings:
         for finding in self.items:
             more = self.count(finding) - 1
             parts.append(str(finding) + (f"\n  found {more + 1} times" if more else ""))
-        return "\n".join([*parts, f"{len(self)} found" if self.items else "nothing found"])
+        last = f"{len(self)} found" if self.items else "nothing found"
+        return "\n".join([*parts, *self.remarks, last])
 
     def as_json(self) -> dict[str, Any]:
         """All of them, for machines (docs/json.md)."""
-        return {"schema": 1, "findings": [as_json(f, self.count(f)) for f in self.items]}
+        found = [as_json(f, self.count(f)) for f in self.items]
+        return {"schema": 1, "findings": found, "remarks": self.remarks}
 
 
 def as_json(finding: Finding, count: int) -> dict[str, Any]:

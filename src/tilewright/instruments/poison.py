@@ -39,6 +39,11 @@ class Allocation:
     size: int
     writer: Writer | None = None  # the last store of a kernel to it
 
+    @property
+    def has_map(self) -> bool:
+        """Whether it is noted what was written."""
+        return "written" in self.__dict__
+
     @cached_property
     def written(self) -> np.ndarray:
         """Of each byte, whether a kernel wrote it."""

@@ -12,7 +12,7 @@ from tilewright.eager.memory import Buffer, Place, Touch
 from tilewright.errors import Loc
 from tilewright.instruments import meaning
 from tilewright.instruments.findings import Finding, Program
-from tilewright.instruments.shadow import Shadow
+from tilewright.instruments.shadow import Read, Reads, Shadow
 from tilewright.ir.op import Op
 
 LARGEST = 8  # bytes of an access
@@ -63,6 +63,7 @@ class Races:
     left: dict[int, dict[int, int]] = field(default_factory=dict)  # by address, for who comes
     accesses: list[Access] = field(default_factory=lambda: [Access("", (0, 0, 0), None)])
     known: dict[Access, int] = field(default_factory=dict)
+    reads: Reads = field(default_factory=Reads)
     doubts: list[Doubt] = field(default_factory=list)
     pending: Callable[[], None] | None = None  # when the result of the last atomic is used
     polled: Callable[[], None] | None = None  # when what the last load polled is used as a number
@@ -155,12 +156,10 @@ class Races:
             if not of_atomic:
                 self.report(race)
         if of_atomic:
-            self.polled = partial(self.take, shadow, cells, race)
-        s["many"][cells] |= self.unordered(s["reader"][cells], s["was_read"][cells], me)
-        s["tiled"][cells] |= not polls
-        s["reader"][cells] = me
-        s["was_read"][cells] = self.clocks.get(me, 1)
-        s["read"][cells] = self.number(mine)
+            self.polled = partial(self.take, shadow, cells, race, me, mine)
+        clock = self.clocks.get(me, 1)
+        numbers = self.reads.add(s["readers"][cells], me, clock, self.number(mine), polls)
+        s["readers"][cells] = numbers
 
     def on_write(
         self,
@@ -179,23 +178,37 @@ class Races:
         bad = self.unordered(s["writer"][cells], s["written"][cells], me)
         if atomic:
             bad &= ~s["is_atomic"][cells]
-        read = self.unordered(s["reader"][cells], s["was_read"][cells], me) | s["many"][cells]
-        if atomic:
-            read &= s["tiled"][cells]
-        for some, numbers in ((bad, s["write"][cells]), (read, s["read"][cells])):
-            if some.any() and atomic:
-                self.doubt(lanes[some], self.accesses[numbers[some][0]], place, mine, touch)
-            elif some.any():
-                first = int(np.flatnonzero(some)[0])
-                other = self.accesses[numbers[first]]
-                self.tell(other, mine, place.buffer, int(place.offsets[lanes[first]]))
+        if bad.any():
+            other = self.accesses[s["write"][cells[bad][0]]]
+            self.conflict(lanes[bad], other, place, mine, touch)
+        numbers = s["readers"][cells]
+        for number in distinct(numbers):
+            read = self.unordered_read(number, me, atomic)
+            if read is not None:
+                some = lanes[numbers == number]
+                self.conflict(some, self.accesses[read.access], place, mine, touch)
         s["writer"][cells] = me
         s["written"][cells] = self.clocks.get(me, 1)
         s["write"][cells] = self.number(mine)
         s["is_atomic"][cells] = atomic
-        s["reader"][cells] = 0
-        s["many"][cells] = False
-        s["tiled"][cells] = False
+        s["readers"][cells] = 0
+
+    def unordered_read(self, number: int, me: int, atomic: bool) -> Read | None:
+        """A read by another program that nothing puts before what happens now."""
+        mine = self.seen.get(me, {})
+        for read in self.reads.since(number):
+            late = read.program != me and read.clock > mine.get(read.program, 0)
+            if late and not (atomic and read.polls):
+                return read
+        return None
+
+    def conflict(
+        self, lanes: np.ndarray, other: Access, place: Place, mine: Access, touch: Touch
+    ) -> None:
+        if mine.kind == "atomic":
+            self.doubt(lanes, other, place, mine, touch)
+        else:
+            self.tell(other, mine, place.buffer, int(place.offsets[lanes[0]]))
 
     # --- an atomic operation that changes nothing only reads
 
@@ -215,9 +228,13 @@ class Races:
                 self.tell(d.other, d.mine, d.buffer, int(d.offsets[found[0]]))
         self.doubts.clear()
 
-    def take(self, shadow: Shadow, cells: np.ndarray, race: Finding | None) -> None:
+    def take(
+        self, shadow: Shadow, cells: np.ndarray, race: Finding | None, me: int, mine: Access
+    ) -> None:
         """A load of a word that atomic operations change was no poll after all."""
-        shadow.fields["tiled"][cells] = True
+        readers, clock = shadow.fields["readers"], self.clocks.get(me, 1)
+        numbers = self.reads.add(readers[cells], me, clock, self.number(mine), False)
+        readers[cells] = numbers
         if race is not None:
             self.report(race)
 
@@ -249,6 +266,13 @@ class Races:
                     mine.program, mine.loc, count,
                 )
             )  # fmt: skip
+
+
+def distinct(numbers: np.ndarray) -> list[int]:
+    """The numbers that occur, each once; most often there is one."""
+    if numbers.size and (numbers == numbers[0]).all():
+        return [int(numbers[0])]
+    return np.unique(numbers).tolist()
 
 
 def bits(values: np.ndarray) -> np.ndarray:

@@ -1,6 +1,10 @@
-"""Who touched which cell of memory last: kept only for pages of it that somebody touched."""
+"""Who touched which cell of memory: kept only for pages of it that somebody touched."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -10,16 +14,56 @@ FIELDS = {
     "written": np.int32,  # when, by the writer's own clock
     "write": np.int32,  # number of the access
     "is_atomic": np.bool_,
-    "reader": np.int32,
-    "was_read": np.int32,
-    "read": np.int32,
-    "many": np.bool_,  # others read it too, at the same time
-    "tiled": np.bool_,  # somebody read it as an element of a tile, which is no way to poll
+    "readers": np.int32,  # the last of the reads since then, a number of `Reads`; 0: none
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A read of cells by a program, and the reads before it since they were written."""
+
+    before: int
+    program: int
+    clock: int
+    access: int
+    polls: bool  # a scalar, which may be asked for again and again
+
+
+class Reads:
+    """All reads, by number; equal ones have one number."""
+
+    def __init__(self) -> None:
+        self.all: list[Read | None] = [None]
+        self.known: dict[Read, int] = {}
+
+    def add(self, numbers: np.ndarray, program: int, clock: int, access: int, polls: bool) -> Any:
+        """The numbers of a read after those given."""
+        if numbers.size == 0 or (numbers == numbers[0]).all():
+            return self.after(int(numbers[0]) if numbers.size else 0, program, clock, access, polls)
+        kinds, which = np.unique(numbers, return_inverse=True)
+        after = [self.after(n, program, clock, access, polls) for n in kinds.tolist()]
+        return np.array(after, np.int32)[which]
+
+    def after(self, number: int, program: int, clock: int, access: int, polls: bool) -> int:
+        last = self.all[number]
+        if last is not None and last.program == program and last.polls >= polls:
+            number = last.before  # which no longer matters
+        new = Read(number, program, clock, access, polls)
+        if new not in self.known:
+            self.known[new] = len(self.all)
+            self.all.append(new)
+        return self.known[new]
+
+    def since(self, number: int) -> Iterator[Read]:
+        """The reads of a number, the last one first."""
+        while number:
+            read = self.all[number]
+            yield read
+            number = read.before
+
+
 class Shadow:
-    """For each cell of [low, high) the last write and the last read.
+    """For each cell of [low, high) the last write and the reads after it.
 
     A cell is as large as the smallest and least aligned access so far; it is split when a smaller
     one comes.

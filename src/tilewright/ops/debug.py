@@ -15,8 +15,11 @@ def device_print(*xs, prefix="", hex=False):
 
 @op(eager=lambda port, condition, mask=None, **attrs: port.check(condition, mask, **attrs),
     effect="debug")  # fmt: skip
-def device_assert(condition, mask=None, message=""):
-    """Stop the launch with an error unless the condition holds in every (unmasked) element."""
+def device_assert(condition, mask=None, message="", soft=""):
+    """Stop the launch with an error unless the condition holds in every (unmasked) element.
+
+    With `soft`, a kind of fault, the launch goes on, and checked code notes it.
+    """
     want(condition.dtype is t.int1, f"the condition must be boolean, got {condition}")
     return None
 

@@ -41,6 +41,10 @@ class Analysis(Protocol, Generic[Fact]):
         """As `join`, for a value that a loop changes again and again: must soon stop changing."""
         return self.join(old, new, type)
 
+    def foresee(self, loop: Inst, facts: list[Fact]) -> dict[int, Fact]:
+        """Of some of what a loop carries, by position, what holds in every turn."""
+        return {}
+
 
 def find_facts(kernel: Kernel, analysis: Analysis[Fact]) -> Callable[[Value], Fact]:
     """The facts of every value of `kernel` as it is now, as a function."""
@@ -65,6 +69,9 @@ def visit_loop(loop: Inst, analysis: Analysis, facts: dict[Value, Any]) -> None:
     start = loops.bounds(loop)
     known = [facts[x] for x in loop.operands]
     carried = known[start:]
+    foreseen = analysis.foresee(loop, known) if hasattr(analysis, "foresee") else {}
+    for k, fact in foreseen.items():
+        carried[k] = fact
     while True:
         for block in loop.blocks:
             if loop.op is control.for_:
@@ -72,8 +79,8 @@ def visit_loop(loop: Inst, analysis: Analysis, facts: dict[Value, Any]) -> None:
             facts.update(zip(loops.carried_params(loop, block), carried, strict=True))
             visit_block(block, analysis, facts)
         after = [
-            analysis.widen(fact, facts[y], y.type)
-            for fact, y in zip(carried, loops.yields(loop), strict=True)
+            foreseen[k] if k in foreseen else analysis.widen(fact, facts[y], y.type)
+            for k, (fact, y) in enumerate(zip(carried, loops.yields(loop), strict=True))
         ]
         if after == carried:
             break

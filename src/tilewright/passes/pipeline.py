@@ -13,6 +13,7 @@ from tilewright.passes.carried import drop_carried
 from tilewright.passes.carry import carry_scalars
 from tilewright.passes.dots import fuse_accumulators
 from tilewright.passes.fold import fold
+from tilewright.passes.held import hold_loads
 from tilewright.passes.licm import licm
 from tilewright.passes.masks import drop_true_masks
 
@@ -28,6 +29,13 @@ STANDARD: tuple[Pass, ...] = (
     fuse_accumulators,
     drop_dead,
 )
+
+
+def with_all_loads(passes: Sequence[Pass]) -> list[Pass]:
+    """The same passes, which leave loads that nobody needs."""
+    return [
+        one for step in passes for one in ((hold_loads, step) if step is drop_dead else (step,))
+    ]
 
 
 def run(

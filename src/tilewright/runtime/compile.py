@@ -19,6 +19,7 @@ from tilewright.lang.frontend import build_kernel
 from tilewright.lang.jit import JITCallable
 from tilewright.locks import Lock
 from tilewright.passes import pipeline
+from tilewright.passes.arithmetic import with_tests
 from tilewright.passes.origins import read_params, written_params
 from tilewright.runtime import cache as disk
 from tilewright.runtime.closure import Closure, Place, scan
@@ -214,6 +215,8 @@ def make_ir(request: Request, times: dict[str, float]) -> tuple[Kernel, str]:
     """The kernel after all passes, and its text."""
     with timed(times, "frontend"):
         kernel = front_ir(request)
+    if request.options.get("tested"):
+        kernel = with_tests(kernel, request.options["tested"])
     kernel.meta["options"] = request.options
     if "frontend" in request.dump:
         show(request, "frontend", print_kernel(kernel, locations=True))
@@ -222,8 +225,11 @@ def make_ir(request: Request, times: dict[str, float]) -> tuple[Kernel, str]:
         if step in request.dump:
             show(request, step, print_kernel(kernel, locations=True))
 
+    passes = request.target.passes
+    if "checked" in request.options:
+        passes = pipeline.with_all_loads(passes)
     kernel = pipeline.run(
-        kernel, request.target.passes, verify=request.verify, dump=dump, record=times.__setitem__
+        kernel, passes, verify=request.verify, dump=dump, record=times.__setitem__
     )
     ir = print_kernel(kernel, locations=True)
     show(request, "ir", ir)

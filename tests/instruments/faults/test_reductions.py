@@ -309,22 +309,25 @@ maximum_family = Family(
 
 SHARED = """
 @triton.jit
-def normalize(x_ptr, y_ptr, total_ptr, count_ptr, PROGRAMS: tl.constexpr, BLOCK: tl.constexpr):
+def normalize(x_ptr, y_ptr, weight_ptr, total_ptr, count_ptr, PROGRAMS: tl.constexpr, BLOCK: tl.constexpr):
     pid = tl.program_id(0)
     at = pid * BLOCK + tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + at)
+    x = tl.load(x_ptr + at) * tl.load(weight_ptr + tl.arange(0, BLOCK))
     tl.atomic_add(total_ptr, tl.sum(x, axis=0))
     if tl.atomic_add(count_ptr, 1) == PROGRAMS - 1:
         total = tl.load(total_ptr)
         for p in range(PROGRAMS):
             y = tl.load(x_ptr + p * BLOCK + tl.arange(0, BLOCK)) / total
             tl.store(y_ptr + p * BLOCK + tl.arange(0, BLOCK), y)
+        first = tl.load(weight_ptr + tl.arange(0, BLOCK))
+        tl.store(weight_ptr + tl.arange(0, BLOCK), first / total)
 """
 
 
 def shared(k):
     x = np.abs(floats(64)) + 1
-    k.normalize[(4,)](x, np.empty_like(x), np.zeros(1, np.float32), np.zeros(1, np.int32),
+    weight = np.abs(floats(16)) + 1
+    k.normalize[(4,)](x, np.empty_like(x), weight, np.zeros(1, np.float32), np.zeros(1, np.int32),
                       PROGRAMS=4, BLOCK=16)  # fmt: skip
 
 
@@ -335,7 +338,11 @@ shared_family = Family(
               change("    if tl.atomic_add(count_ptr, 1) == PROGRAMS - 1:\n        total", "    if True:\n        total",
                      "for p in range(PROGRAMS)", "for p in range(pid, pid + 1)"),
               at="tl.atomic_add(total_ptr", argument="total_ptr", program=(1, 0, 0),
-              says="load by program (0, 0, 0)", also=("race",)),
+              says="load by program (0, 0, 0)", also=("race",) * 4),
+        Fault("weights changed at once", "race",
+              change("tl.atomic_add(count_ptr, 1)", 'tl.atomic_add(count_ptr, 1, sem="relaxed")',
+                     "tl.sum(x, axis=0))\n    if", 'tl.sum(x, axis=0), sem="relaxed")\n    if'),
+              at="tl.store(weight_ptr", argument="weight_ptr", program=(3, 0, 0), also=("race",)),
         Fault("sum without atomics", "race",
               change("tl.atomic_add(total_ptr, tl.sum(x, axis=0))",
                      "tl.store(total_ptr, tl.load(total_ptr) + tl.sum(x, axis=0))"),

@@ -57,6 +57,8 @@ def atomic(m: Memory, inst: Inst, index: tuple[Index, ...]) -> Lane:
     a.mask = m.covered(a.mask, index)
     m.check_chunk(inst, index, a)
     lanes = [b.splat(e.lanes_of(v), e.row.width) for v in values]
+    if m.checks is not None:
+        m.checks.changed(inst, a, b.splat(e.lanes_of(a.mask), e.row.width), lanes[-1])
     if is_cas(inst) or a.dtype is t.int1 or not m.may_be_alone:
         return locked(m, inst, a, lanes)
     return in_company(m, inst, a, lanes)

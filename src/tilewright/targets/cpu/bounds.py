@@ -52,7 +52,9 @@ def check_row(m: Memory, inst: Inst, a: Access) -> None:
     count = m.active(a.mask)
     low, high, start, step = row_ends(m, a, count)
     some = b.gt(count, e.const(0)) if count.known is None else None
-    bad = outside(m, param, low, high, a.size, some)
+    bad = outside(m, m.extent(param), low, high, a.size, some)
+    if m.checks is not None:
+        m.checks.look_at_view(inst, outside(m, m.checks.span(param), low, high, a.size, some))
     leave_if(m, inst, bad, start, step, count)
 
 
@@ -76,14 +78,17 @@ def check_one(m: Memory, inst: Inst, address: Lane, size: int, mask: Lane) -> No
     if not m.bounds or param is None:
         return
     place = m.e.b.bitcast(address, t.int64)
-    bad = outside(m, param, place, place, size, None if mask.text == "true" else mask)
+    some = None if mask.text == "true" else mask
+    bad = outside(m, m.extent(param), place, place, size, some)
+    if m.checks is not None:
+        m.checks.look_at_view(inst, outside(m, m.checks.span(param), place, place, size, some))
     leave_if(m, inst, bad, place, m.e.const(0), m.e.const(1))
 
 
-def outside(m: Memory, param: int, low: Lane, high: Lane, size: int, some: Lane | None) -> Lane:
-    """Whether [low, high + size) does not lie in an argument, if there are some accesses."""
+def outside(m: Memory, extent: Extent, low: Lane, high: Lane, size: int, some: Lane | None) -> Lane:
+    """Whether [low, high + size) does not lie in an extent, if there are some accesses."""
     b = m.e.b
-    first, last = span(m, m.extent(param), size)
+    first, last = span(m, extent, size)
     bad = b.bit_or(b.lt(low, first), b.gt(high, last))
     return bad if some is None else b.bit_and(bad, some)
 
@@ -95,11 +100,20 @@ def check_lanes(m: Memory, inst: Inst, address: Lane, mask: Lane, size: int) -> 
         return
     b = m.e.b
     place = b.bitcast(address, t.int64)
-    first, last = span(m, m.extent(param), size)
+    bad = lanes_outside(m, m.extent(param), place, mask, size)
+    if m.checks is not None:
+        beyond = lanes_outside(m, m.checks.span(param), place, mask, size)
+        m.checks.look_at_view(inst, any_lane(b, beyond))
+    leave_if(m, inst, any_lane(b, bad), place, m.e.const(0), m.e.const(1), bad)
+
+
+def lanes_outside(m: Memory, extent: Extent, place: Lane, mask: Lane, size: int) -> Lane:
+    """Which elements do not lie in an extent, of the lanes that are on."""
+    b = m.e.b
+    first, last = span(m, extent, size)
     with m.e.w.outside(0):
         first, room = (b.bitcast(x, t.uint64) for x in (first, b.sub(last, first)))
-    bad = b.bit_and(b.gt(b.sub(b.bitcast(place, t.uint64), first), room), mask)
-    leave_if(m, inst, any_lane(b, bad), place, m.e.const(0), m.e.const(1), bad)
+    return b.bit_and(b.gt(b.sub(b.bitcast(place, t.uint64), first), room), mask)
 
 
 def row_inside(m: Memory, inst: Inst, a: Access) -> Lane | None:
@@ -109,7 +123,7 @@ def row_inside(m: Memory, inst: Inst, a: Access) -> Lane | None:
         return None
     b = m.e.b
     low, high = row_ends(m, a, m.e.row_count())[:2]
-    return b.bit_not(outside(m, param, low, high, a.size, None))
+    return b.bit_not(outside(m, m.extent(param), low, high, a.size, None))
 
 
 def tile_inside(m: Memory, inst: Inst, index: tuple[Index, ...], a: Access) -> Lane | None:
@@ -157,7 +171,7 @@ def tile_inside(m: Memory, inst: Inst, index: tuple[Index, ...], a: Access) -> L
                 straight = b.bit_and(straight, b.eq(b.mul(step, e.const(n - 1)), last))
                 low = b.add(low, b.minimum(last, e.const(0)))
                 high = b.add(high, b.maximum(last, e.const(0)))
-        out = outside(m, m.param(inst), low, high, a.size, None)
+        out = outside(m, m.extent(m.param(inst)), low, high, a.size, None)
         tile.inside[key] = b.bit_and(straight, b.bit_not(out))
     return tile.inside[key]
 

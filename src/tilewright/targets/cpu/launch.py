@@ -42,6 +42,7 @@ MOST_STORAGE = 4 << 30  # bytes that instruments may take
 HEAD_SLOTS = 6  # pointer to the state, grid, pointer to counters, reserved
 TAKEN, SITE, PROGRAM, ADDRESS, STRIDE, COUNT = range(8, 14)  # words of the fault record
 SHARED = -1  # in place of a site: arguments share memory, and nothing was done
+RUN = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 CHUNKS_PER_THREAD = 6  # so that threads which finish early find work left
 
 
@@ -80,6 +81,7 @@ class CpuTarget:
             "waits": lowered.waits,
             "few": lowered.few,
             "alone_until": lowered.alone_until,
+            "checks": lowered.checks,
         }
         return Code(lowered.text, json.loads(json.dumps(metadata)), lowered.parts)
 
@@ -215,6 +217,21 @@ class CpuBinary:
             self.pack(memory, 8 * STATE_WORDS, block.state, x, y, z, counters, 0, *rounded(values))
         self.run(block, total, team)
         self.free.append(block)
+
+    def launch_part(
+        self,
+        grid: tuple[int, int, int],
+        values: Sequence[Any],
+        programs: range,
+        counters: int = 0,
+    ) -> tuple[int, int] | None:
+        """Run some programs, one after the other; gives the site and program of a fault."""
+        block = ArgumentBlock(self.slots)
+        held = rounded(values)
+        self.pack(block.memory, 8 * STATE_WORDS, block.state, *grid, counters, 0, *held)
+        RUN(self.entry)(programs.start, programs.stop, block.args)
+        words = block.memory
+        return (words[SITE], words[PROGRAM]) if words[TAKEN] else None
 
     def run(self, block: ArgumentBlock, total: int, team: int) -> None:
         """Run so many programs with the arguments of a block."""

@@ -112,9 +112,13 @@ def load_scalar(m: Memory, inst: Inst, a: Access, fill: Form, counted: bool = Tr
         lanes = m.e.row_count() if m.e.w.at == m.e.row.depth else m.e.const(1)
         m.counters.scalar(inst, a, mask, a.pointer.lane, lanes)
     if mask.text == "true":
-        return Uniform(load_memory(e.b, a.pointer.lane, a.dtype, 1), e.w.at)
-    fill_lane = fill.lane if fill is not None else b.const(0, a.dtype)
-    return Uniform(masked_scalar(m, a.pointer.lane, mask, fill_lane, a.dtype), e.w.at)
+        lane = load_memory(e.b, a.pointer.lane, a.dtype, 1)
+    else:
+        fill_lane = fill.lane if fill is not None else b.const(0, a.dtype)
+        lane = masked_scalar(m, a.pointer.lane, mask, fill_lane, a.dtype)
+    if m.checks is not None:
+        m.checks.loaded(inst, a, mask, lane)
+    return Uniform(lane, e.w.at)
 
 
 def masked_scalar(m: Memory, address: Lane, mask: Lane, fill: Lane, dtype: DType) -> Lane:
@@ -123,6 +127,13 @@ def masked_scalar(m: Memory, address: Lane, mask: Lane, fill: Lane, dtype: DType
 
 
 def load_lanes(m: Memory, inst: Inst, index: tuple[Index, ...], a: Access, fill: Form) -> Lane:
+    lane = read_lanes(m, inst, index, a, fill)
+    if m.checks is not None:
+        m.checks.loaded(inst, a, m.e.b.splat(m.e.lanes_of(a.mask), lane.width), lane)
+    return lane
+
+
+def read_lanes(m: Memory, inst: Inst, index: tuple[Index, ...], a: Access, fill: Form) -> Lane:
     e, b = m.e, m.e.b
     memory = t.uint8 if a.dtype is t.int1 else a.dtype
     width = e.row.width

@@ -40,6 +40,7 @@ from tilewright.targets.cpu.writer import Writer
 
 # What many kernels do not need.
 atomics = later("tilewright.targets.cpu.atomics")
+checks = later("tilewright.targets.cpu.checks")
 counting = later("tilewright.targets.cpu.counters")
 direct = later("tilewright.targets.cpu.direct")
 prints = later("tilewright.targets.cpu.prints")
@@ -62,6 +63,7 @@ class Lowered:
     waits: bool  # whether programs may wait for each other
     few: int  # so many programs are not worth a second thread
     alone_until: int  # nor are so many threads, for their locks
+    checks: dict | None  # of checked code, what a launch must know
 
 
 @dataclass(eq=False, slots=True)
@@ -277,15 +279,22 @@ def lower(
     features = frozenset(f[1:] for f in machine.features.split(",") if f.startswith("+"))
     target = {"x86_64": "x86"}.get(machine.arch, machine.arch)
     e = Evaluator(w, OpLanes(w, target, features))
+    options = kernel.meta.get("options", {})
+    numbers = options.get("checked")  # of the arguments of a checked launch: which share memory
     # Counting code, which need not be fast, always allows it: its sites are those of the report.
-    shared = counters or kernel.meta.get("options", {}).get("shared", False)
-    plan = Plan(kernel, keep_loads=counters, shared=shared)
-    swapped = second_axis_first(kernel)
+    shared = counters or options.get("shared", False)
+    shared = shared or (numbers is not None and len(set(numbers)) < len(numbers))
+    groups = {} if numbers is None else checks.find_groups(kernel, numbers)
+    tracked = frozenset(param for param, group in groups.items() if group.is_tracked)
+    plan = Plan(kernel, keep_loads=counters, shared=shared, tracked=tracked)
+    swapped = numbers is None and second_axis_first(kernel)
     streams, ahead = Streams(kernel), Ahead(kernel, axis=int(swapped))
     memory = Memory(e, kernel, plan.sharing.roots, plan.affine, bounds, streams, ahead)
     memory.may_be_alone = all(inst.op.name != "while" for inst in kernel.walk())
     if counters:
         memory.counters = counting.Counters(e, memory)
+    if numbers is not None:
+        memory.checks = checks.Checks(memory, plan, groups)
     e.load, e.stop_unless = partial(load, memory), memory.stop_unless
     nests = NestWriter(e, memory, machine.vector_bytes)
     if any(inst.op.name == "dot" for inst in kernel.walk()):
@@ -299,6 +308,8 @@ def lower(
             f"most {MOST_SCRATCH >> 20} MB; take smaller blocks",
             kernel.loc,
         )
+    if memory.checks is not None:
+        memory.checks.refuse_waits(lowering.waits)
     if memory.is_asking:
         lowering.imports.update(alone.IMPORTS)
     if memory.may_fault:
@@ -310,6 +321,7 @@ def lower(
         text, parts, ENTRY, memory.sites, len(kernel.params), tuple(lowering.imports),
         lowering.waits, 1 if lowering.waits else work.few,
         work.alone_until if memory.is_asking else 1,
+        None if memory.checks is None else memory.checks.facts(),
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Kernel, Value
 from tilewright.ir.types import DType
 from tilewright.passes.affine import Affine
+from tilewright.targets.checking import KINDS
 from tilewright.targets.cpu.ahead import Ahead
 from tilewright.targets.cpu.bounds import (
     Extent,
@@ -31,6 +32,7 @@ from tilewright.targets.cpu.streams import Streams
 from tilewright.targets.places import place_fields
 
 if TYPE_CHECKING:
+    from tilewright.targets.cpu.checks import Checks
     from tilewright.targets.cpu.counters import Counters
 
 GRID_SLOT = 1
@@ -96,6 +98,7 @@ class Memory:
     streams: Streams
     ahead: Ahead
     counters: Counters | None = None
+    checks: Checks | None = None
     extents: dict[int, Extent] = field(default_factory=dict)
     sites: list[dict] = field(default_factory=list)
     numbers: dict[Inst, int] = field(default_factory=dict)
@@ -184,18 +187,21 @@ class Memory:
             depth = a.mask.depth if isinstance(a.mask, Prefix) else e.w.at
             e.row.limits[a.limit.text] = Prefix(a.limit, depth)
         if isinstance(a.pointer, Steps) and isinstance(a.mask, (Prefix, Uniform)):
-            inside = tile_inside(self, inst, index, a)
+            inside = None if self.checks is not None else tile_inside(self, inst, index, a)
             if inside is None:
                 check_row(self, inst, a)
             else:
                 with where(e.w, e.b.bit_not(inside)):
                     check_row(self, inst, a)
             self.checked.add(key)
-        elif isinstance(a.pointer, Steps):
+            if self.checks is not None:
+                self.checks.look_at_mask(inst, a.mask)
+        elif isinstance(a.pointer, Steps) and self.checks is None:
             inside = row_inside(self, inst, a)
             if inside is not None:
                 self.inside[key] = inside
-        self.streams.look(self, inst, key, a)
+        if self.checks is None:  # which reads what is stored to
+            self.streams.look(self, inst, key, a)
         if e.row.cuts is None:
             self.ahead.row(self, inst, a, self.streams.rows.get(key))
         if self.counters is not None:
@@ -294,6 +300,8 @@ class Memory:
     def places(self, inst: Inst, index: tuple[Index, ...], a: Access) -> Places | None:
         """The addresses of gathered lanes, if they are one address and an index for each."""
         made = inst.operands[0].inst
+        if self.checks is not None:  # whose tests are of addresses
+            return None
         if not isinstance(a.pointer, Vector) or made is None or made.op.name != "offset":
             return None
         if inst.operands[0] in self.e.buffers or made.attrs["bytes"] != a.size:
@@ -331,4 +339,8 @@ class Memory:
         bad = b.bit_not(lanes[0])
         if len(lanes) > 1:
             bad = b.bit_and(*b.match(bad, lanes[1]))
+        if self.checks is not None:
+            kind = KINDS.index(inst.attrs.get("soft") or "assert")
+            self.checks.note_if(any_lane(b, bad), inst, kind)
+            return
         leave_if(self, inst, any_lane(b, bad), *[e.const(0)] * 3)

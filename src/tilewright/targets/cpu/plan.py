@@ -36,8 +36,15 @@ KEEP_COST = 3  # recompute a value in a second nest only if it takes at most so 
 class Plan:
     """The kept values of a kernel and the schedule of each of its blocks."""
 
-    def __init__(self, kernel: Kernel, keep_loads: bool = False, shared: bool = False):
+    def __init__(
+        self,
+        kernel: Kernel,
+        keep_loads: bool = False,
+        shared: bool = False,
+        tracked: frozenset[int] = frozenset(),
+    ):
         self.kernel = kernel
+        self.tracked = tracked  # parameters of which every access must be seen, in checked code
         self.keep_loads = keep_loads  # so that each runs exactly once, and can be counted
         self.strides = strides(kernel)
         self.sharing = Sharing(kernel, self.strides, shared)
@@ -151,7 +158,7 @@ class Plan:
             return True
         users = self.users.get(value, [])
         if not users:
-            return False
+            return name == "load" and bool(inst.attrs.get("volatile"))
         if name in ("atomic_rmw", "atomic_cas") or (name == "load" and self.keep_loads):
             return True
         if any(is_reshuffle(u) or u.op.name in READ_WHOLE for u in users):

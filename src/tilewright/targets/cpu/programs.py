@@ -23,13 +23,18 @@ def write_programs(lowering: Lowering, swapped: bool, finish: Callable[[], None]
     may still write before the loops.
     """
     kernel, w = lowering.kernel, lowering.e.w
-    strided = None if swapped else strided_loop(kernel, lowering.plan.kept)
+    checks = lowering.memory.checks  # see programs one after the other, in order
+    strided = None
+    if checks is None and not swapped:
+        strided = strided_loop(kernel, lowering.plan.kept)
     turns = None if strided is None else Turns(lowering, strided)
     if turns is not None:
         turns.open()
     loop = Loop(w, "%begin", "%end", "1")
     loop.open(counter="%number" if swapped else "%pid")
     bind_programs(lowering, swapped)
+    if checks is not None:
+        checks.shadow.begin_program()
     if turns is None:
         lowering.block(kernel.body)
     else:

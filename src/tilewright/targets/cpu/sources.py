@@ -68,6 +68,8 @@ def find_source(plan: Plan, value: Value) -> Source | None:
         return None
     if len(plan.users[value]) != 1 or value.type.dtype is t.int1:
         return None
+    if plan.tracked and plan.tracked & plan.sharing.roots(inst.operands[0]):
+        return None
     source = Source(inst, transposed)
     if not plan.affine.is_affine(source.pointer, unless_wrapped=True):
         return None
@@ -140,7 +142,9 @@ class Corners:
         first, last = corners[0][self.along], corners[-1][self.along]
         lows = [self.address(i) for i in corners if i[self.along] is first]
         highs = [self.address(i) for i in corners if i[self.along] is last]
-        return [*(self.b.ge(x, low) for x in lows), *(self.b.le(x, high) for x in highs)]
+        checks = self.x.memory.checks
+        plain = [] if checks is None else [checks.is_plain(param)]
+        return [*plain, *(self.b.ge(x, low) for x in lows), *(self.b.le(x, high) for x in highs)]
 
     def harmless(self, index: tuple[Index, ...]) -> Lane:
         """Whether a load that need not happen would do no harm, so that it need not be told."""

@@ -36,8 +36,20 @@ def store(m: Memory, inst: Inst, index: tuple[Index, ...]) -> None:
 
 
 def store_lanes(m: Memory, inst: Inst, index: tuple[Index, ...], a: Access, lane: Lane) -> None:
-    e, b, width = m.e, m.e.b, m.e.row.width
     m.check_chunk(inst, index, a)
+    if m.checks is None:
+        put(m, inst, index, a, lane)
+        return
+    mask = m.e.b.splat(m.e.lanes_of(a.mask), lane.width)
+    m.checks.stored(inst, a, mask, lane)
+    put(m, inst, index, a, lane)
+    if inst in m.checks.folding:
+        m.checks.after_store(inst, a, mask, lane)
+
+
+def put(m: Memory, inst: Inst, index: tuple[Index, ...], a: Access, lane: Lane) -> None:
+    """Write the lanes of one chunk."""
+    e, b, width = m.e, m.e.b, m.e.row.width
     if a.unmasked and width == 1:
         place = e.lanes_of(a.pointer)
         e.w.write(f"store {lane.typed}, ptr {place.text}, align {a.size}")

@@ -1,0 +1,151 @@
+"""Find the faults of a launch at native speed: step through what checked code tells of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from time import monotonic
+
+from tilewright.eager.kernel import programs
+from tilewright.instruments.findings import Findings, Program
+from tilewright.instruments.native import NativeLaunch, Note, NotNative, Saved
+from tilewright.instruments.steps import MEMORY, Steps, spans
+from tilewright.runtime.call import Call
+from tilewright.runtime.grid import Grid
+
+SECONDS = 0.5  # a launch that takes no longer is stepped through
+MOST_PROGRAMS = 4096  # of such a launch
+MOST_BYTES = 64 << 20  # of the arrays of such a launch
+PARTLY_MASKED = 2  # programs with lanes masked off in a load that are stepped through
+MOST_SAMPLES = 3  # launches alike of which such programs are stepped through
+SAME = {"inf": "nan"}  # kinds of findings by what checked code calls them
+_long: set[tuple] = set()  # launches that took longer
+_samples: Counter[tuple] = Counter()
+
+
+class TooLong(Exception):
+    """Stepping through a launch would take long."""
+
+
+def look(call: Call, grid: Grid, findings: Findings) -> None:
+    """Run a launch under all checks: step through it if that is quick, else look natively."""
+    key = (call.jit, call.key, grid)
+    if key not in _long:
+        if is_stepped(call, grid, findings):
+            return
+        _long.add(key)
+    try:
+        launch = NativeLaunch(call, grid)
+    except NotNative as reason:
+        findings.remark(f"{call.jit.__name__} was stepped through in Python: {reason}")
+        Steps(call, grid, findings).run()
+        return
+    Screen(launch, call, findings).run()
+
+
+def is_stepped(call: Call, grid: Grid, findings: Findings) -> bool:
+    """Whether a launch could be stepped through in a short time; else nothing has happened."""
+    pieces = spans(call)
+    if grid[0] * grid[1] * grid[2] > MOST_PROGRAMS or SECONDS <= 0:
+        return False
+    if sum(high - low for low, high in pieces) > MOST_BYTES:
+        return False
+    saved, found = Saved(set(pieces)), Findings()
+    steps, end = Steps(call, grid, found), monotonic() + SECONDS
+
+    def order() -> Iterator[Program]:
+        for program in programs(grid, call.settings.seed, None):
+            if monotonic() > end and not steps.has_printed:
+                raise TooLong
+            yield program
+
+    try:
+        steps.run(order())
+    except TooLong:
+        saved.restore()
+        return False
+    except BaseException:
+        findings.add_all(found)
+        raise
+    findings.add_all(found)
+    return True
+
+
+class Screen:
+    """A launch in checked code, and the programs of it that are stepped through afterwards."""
+
+    def __init__(self, launch: NativeLaunch, call: Call, findings: Findings):
+        self.launch, self.call, self.findings = launch, call, findings
+
+    def run(self) -> None:
+        """Run it, and tell of the faults of programs that were noted and of a few others."""
+        launch, found = self.launch, Findings()
+        notes, fault = launch.run()
+        kinds = {note.kind for note in notes}
+        if fault is None and kinds <= {"masked"} and not self.is_sampled():
+            return
+        name = self.call.jit.__name__
+        try:
+            if "race" in kinds and launch.has_order:
+                launch.saved.restore()
+                found.remark(f"{name} was stepped through in Python: its locks may order programs")
+                Steps(self.call, launch.grid, found).run()
+                return
+            steps = Steps(self.call, launch.grid, found, MEMORY & kinds)
+            if fault is not None or launch.has_order or MEMORY & kinds:
+                launch.saved.restore()
+                steps.run(self.in_sequence(notes, fault, steps))
+            else:
+                after = launch.saved.again()
+                launch.saved.restore()
+                steps.run(map(launch.program, chosen(notes, launch.total)))
+                after.restore()
+            self.remark_on(notes, found)
+        finally:
+            self.findings.add_all(found)
+
+    def is_sampled(self) -> bool:
+        """Whether programs are stepped through though none may be at fault: in the first launches
+        of a kind, for what checked code does not look for, which is hardly a matter of data."""
+        key = (self.launch.code.hash, self.launch.grid)
+        _samples[key] += 1
+        return _samples[key] <= MOST_SAMPLES
+
+    def in_sequence(
+        self, notes: list[Note], fault: tuple[int, int] | None, steps: Steps
+    ) -> Iterator[Program]:
+        """The programs to step through; between them the others run natively.
+
+        After one whose access stopped the launch all are stepped through.
+        """
+        launch = self.launch
+        numbers = chosen(notes, launch.total)
+        if fault is not None:
+            numbers = sorted({*numbers, *range(fault[1], launch.total)})
+        scratch, done = launch.table.copy(), 0
+        for number in numbers:
+            steps.races.settle()
+            launch.run_part(range(done, number), scratch)
+            yield launch.program(number)
+            done = number + 1
+        steps.races.settle()
+        launch.run_part(range(done, launch.total), scratch)
+
+    def remark_on(self, notes: list[Note], found: Findings) -> None:
+        """Tell of notes that the programs stepped through do not explain, where there are more."""
+        told = {SAME.get(finding.kind, finding.kind) for finding in found}
+        for note in notes:
+            if note.kind not in (*told, "masked") and not note.is_whole:
+                found.remark(
+                    f"{self.call.jit.__name__}: {note.programs} programs may have a fault of kind "
+                    f"{note.kind} at {note.loc}; those that were stepped through have none"
+                )
+
+
+def chosen(notes: list[Note], total: int) -> list[int]:
+    """The first and last program, and of those noted some, with the ones that they met."""
+    numbers = {0, total - 1}
+    for note in notes:
+        pairs = note.pairs[:PARTLY_MASKED] if note.kind == "masked" else note.pairs
+        numbers.update(n for pair in pairs for n in pair if n >= 0)
+    return sorted(numbers)
