@@ -58,6 +58,9 @@ def test_answers():
     assert start.elapsed_time(end) >= 0
     cuda.current_stream().wait_stream(cuda.default_stream())
     assert torch.accelerator.current_accelerator().type == "cuda"
+    cuda.set_sync_debug_mode("error")
+    with cuda.nvtx.range("part"):
+        assert cuda.memory_snapshot() == [] and not cuda.can_device_access_peer(0, 0)
     assert tilewright.runtime.driver.active.get_current_target().backend == "cuda"
     assert tilewright.runtime.driver.active.get_active_torch_device().type == "cuda"
     torch.manual_seed(7)

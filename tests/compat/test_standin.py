@@ -73,6 +73,24 @@ def test_one_module_under_two_names():
     assert isinstance(triton.jit(lambda x: x), JITFunction)
 
 
+def test_parts_are_there_without_being_imported():
+    text = """
+        from tilewright import compat
+        compat.install()
+        from triton.runtime import autotuner, interpreter
+        from triton import compiler
+        import triton
+        print(autotuner.Heuristics.__name__, triton.runtime.autotuner is autotuner)
+        print(triton.compiler.errors.CompilationError.__name__, triton.tools.tensor_descriptor)
+        print(hasattr(triton.runtime, "nothing"))
+        compat.uninstall()
+        print(hasattr(triton, "backends_of_old"))
+    """
+    lines = run(text).splitlines()
+    assert lines[0] == "Heuristics True" and lines[2:] == ["False", "False"]
+    assert lines[1].startswith("CompileError <module 'tilewright.runtime.descriptor'")
+
+
 def test_importing_parts_shadows_nothing():
     import triton.runtime.cache
     import triton.runtime.driver

@@ -44,10 +44,6 @@ MODULES = {
     "triton._utils": "tilewright.compat.internals",
     "triton._internal_testing": "tilewright.compat.internal_testing",
 }
-# Parts that are there without being imported, as in Triton's own package.
-ATTRIBUTES = (
-    "compiler.compiler", "compiler.errors", "backends.compiler", "knobs", "tools", "runtime.errors",
-)  # fmt: skip
 # Names that modules of ours have only for programs written for Triton.
 EXTRA = {
     "tilewright": "tilewright.compat.package_names",
@@ -109,6 +105,23 @@ class Finder(importlib.abc.MetaPathFinder):
         return importlib.machinery.ModuleSpec(name, Loader(target_name))
 
 
+class Parts:
+    """`__getattr__` of a module: as in Triton's packages, their modules are there without being
+    imported."""
+
+    def __init__(self, module: ModuleType, parent: str):
+        self.module = module.__name__
+        self.parent = parent
+        self.otherwise = vars(module).get("__getattr__")
+
+    def __call__(self, name: str) -> Any:
+        if f"{self.parent}.{name}" in MODULES and is_installed():
+            return importlib.import_module(f"{self.parent}.{name}")
+        if self.otherwise is not None:
+            return self.otherwise(name)
+        raise AttributeError(f"module {self.module!r} has no attribute {name!r}")
+
+
 def language_module(name: str) -> str | None:
     """`triton.language.x` is `tilewright.language.x`, where that exists."""
     prefix = f"{NAME}.language."
@@ -153,8 +166,10 @@ def install(*, pretend_cuda: bool = False) -> None:
     sys.modules[NAME] = tilewright
     for module, extra in EXTRA.items():
         add_names(importlib.import_module(module), importlib.import_module(extra))
-    for part in ATTRIBUTES:
-        importlib.import_module(f"{NAME}.{part}")  # which makes it an attribute of its parent
+    for parent in {name.rpartition(".")[0] for name in MODULES} & MODULES.keys():
+        module = importlib.import_module(MODULES[parent])
+        if not isinstance(vars(module).get("__getattr__"), Parts):
+            module.__getattr__ = Parts(module, parent)
 
 
 def uninstall() -> None:

@@ -168,6 +168,10 @@ CONSTANTS = {
     "mem_get_info": (MEMORY, MEMORY), "memory_allocated": 0, "max_memory_allocated": 0,
     "memory_reserved": 0, "max_memory_reserved": 0, "memory_stats": {},
     "reset_peak_memory_stats": None, "reset_max_memory_allocated": None,
+    "reset_accumulated_memory_stats": None, "set_per_process_memory_fraction": None,
+    "memory_snapshot": [], "memory_summary": "", "get_allocator_backend": "native",
+    "set_sync_debug_mode": None, "get_sync_debug_mode": 0, "can_device_access_peer": False,
+    "utilization": 0, "_sleep": None,
 }  # fmt: skip
 # Of `torch._C`, which has them in builds for CUDA only.
 CORE = {
@@ -181,7 +185,14 @@ ACCELERATOR = {
     "set_stream": None, "synchronize": None, "empty_cache": None, "memory_allocated": 0,
 }  # fmt: skip
 GENERATOR = Generator()
+NVTX = types.SimpleNamespace(
+    range_push=lambda *_, **__: 0, range_pop=lambda: 0, mark=lambda *_, **__: None,
+    range=lambda *_, **__: contextlib.nullcontext(), range_start=lambda *_, **__: 0,
+    range_end=lambda *_: None,
+)  # fmt: skip
 OBJECTS = {
+    "nvtx": NVTX, "seed": lambda: GENERATOR.manual_seed(0),
+    "seed_all": lambda: GENERATOR.manual_seed(0),
     "device": Device, "device_of": Device, "Stream": Stream, "Event": Event,
     "get_device_properties": properties,
     "default_generators": (GENERATOR,), "initial_seed": GENERATOR.initial_seed,
