@@ -158,7 +158,7 @@ def try_ops(cases: list[tuple]) -> list[str | None]:
         results.append((op, dtypes, attrs, given, got, want))
     kernel = op_kernel(cases)
     code = CUDA.lower(kernel, bounds=True, counters=False)
-    binary = CUDA.load(CUDA.assemble(code.text), code.metadata)
+    binary = CUDA.load(CUDA.assemble(code), code.metadata)
     slots = []
     for array in arrays_:
         start = array.ctypes.data

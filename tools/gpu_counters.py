@@ -371,7 +371,7 @@ def difference(case: Any) -> str:
     fresh = [v.copy() if isinstance(v, np.ndarray) else v for v in values]
     run_eager(kernel, case.grid, fresh, observers=[wanted.see])
     code = CUDA.lower(kernel, bounds=True, counters=True)
-    binary = CUDA.load(CUDA.assemble(code.text), code.metadata)
+    binary = CUDA.load(CUDA.assemble(code), code.metadata)
     held, slots = [], []
     for value in values:
         if isinstance(value, np.ndarray):
