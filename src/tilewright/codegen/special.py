@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.codegen.erf_table import END, MIDDLES, POWERS, STEPS
+from tilewright.codegen import erf_table
 from tilewright.codegen.explog import exp
 from tilewright.codegen.lanes import Lanes
 from tilewright.codegen.literals import Lane
@@ -14,7 +14,7 @@ from tilewright.codegen.recipe import (
     rounding_shift,
     through_f64,
 )
-from tilewright.codegen.tables import TABLE_LANES, in_full, look_up
+from tilewright.codegen.tables import in_full, look_up, table_lanes
 from tilewright.ir import types as ty
 
 # erf(x) / x - 1 in x^2, on |x| <= 1.09 and 1.
@@ -65,16 +65,17 @@ def _tail(b: Lanes, x: Lane) -> Lane:
 
 
 def _by_interval(b: Lanes, x: Lane) -> Lane:
-    """erf by a polynomial for each of 32 intervals."""
-    size = at_most(b, b.abs(x), END)
+    """erf by a polynomial for each of some intervals."""
+    table = erf_table.FINE if table_lanes(b) == 16 else erf_table.COARSE
+    size = at_most(b, b.abs(x), table.end)
     shift = b.like(x, rounding_shift(x))
-    number = b.bitcast(b.fma(size, b.like(x, STEPS), shift), ty.int32)
-    t = b.sub(size, look_up(b, number, MIDDLES))
-    start, *powers = (look_up(b, number, column) for column in POWERS)
+    number = b.bitcast(b.fma(size, b.like(x, table.steps), shift), ty.int32)
+    t = b.sub(size, look_up(b, number, table.middles))
+    start, *powers = (look_up(b, number, column) for column in table.powers)
     value = powers[-1]
     for power in powers[-2::-1]:
         value = b.fma(value, t, power)
-    start = b.select(b.lt(size, b.like(x, 0.5 / STEPS)), t, start)
+    start = b.select(b.lt(size, b.like(x, 0.5 / table.steps)), t, start)
     return copysign(b, b.fma(value, t, start), x)
 
 
@@ -85,7 +86,7 @@ def erf(b: Lanes, x: Lane) -> Lane:
     if x.dtype.bits == 64:
         far = b.sub(one, _tail(b, size))
         return b.select(b.lt(size, one), _near(b, x), copysign(b, far, x))
-    if "avx512f" in b.features and x.width <= TABLE_LANES:
+    if table_lanes(b):
         return in_full(b, _by_interval, x)
     t = at_most(b, size, 4.0)
     power = b.fma(t, horner(b, t, ERF_TAIL), t)
