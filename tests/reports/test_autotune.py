@@ -36,18 +36,18 @@ def launch(kernel, n=100, **more):
     return out[0], used[0]
 
 
-def test_pruning(target):
+def test_pruning(host_target):
     total, block = launch(tuned(prune_configs_by={"early_config_prune": only_small}))
     assert (total, block in (16, 32)) == (107, True)
     with pytest.raises(TilewrightError, match="returned no configuration"):
         launch(tuned(prune_configs_by={"early_config_prune": none}))
 
 
-def test_reset_to_zero_comes_before_the_first_launch_of_a_key(target):
+def test_reset_to_zero_comes_before_the_first_launch_of_a_key(host_target):
     kernel = tuned(reset_to_zero=["out"])
     assert [launch(kernel)[0], launch(kernel)[0], launch(kernel, 90)[0]] == [100, 107, 90]
 
 
-def test_a_tuned_symbol_cannot_be_passed(target):
+def test_a_tuned_symbol_cannot_be_passed(host_target):
     with pytest.raises(ValueError, match="Conflicting meta-parameters: B"):
         launch(tuned(), B=16)

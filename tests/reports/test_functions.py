@@ -255,6 +255,30 @@ def by_ptx(x, out, B: tl.constexpr):
 
 
 @tilewright.jit
+def narrow_floats_by_ptx(x, out, back, TO: tl.constexpr, BACK: tl.constexpr, B: tl.constexpr):
+    i = tl.arange(0, B)
+    v = tl.load(x + i)
+    packed = tl.inline_asm_elementwise(
+        TO, "=h,r,r", [v, tl.load(x + B + i)], dtype=tl.int16, is_pure=True, pack=1
+    )
+    tl.store(out + i, packed)
+    both = tl.inline_asm_elementwise(BACK, "=r,h", [packed], dtype=tl.int32, is_pure=True, pack=1)
+    tl.store(back + i, both)
+
+
+@pytest.mark.parametrize("kind", ["e4m3", "e5m2"])
+def test_floats_of_8_bits_by_ptx(target, kind):
+    dtype = getattr(ml_dtypes, {"e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}[kind])
+    x = np.random.default_rng(0).standard_normal((2, 16)).astype(np.float32)
+    out, back = np.zeros(16, np.int16), np.zeros(16, np.int32)
+    to = f"cvt.rn.satfinite.{kind}x2.f32 $0, $2, $1;"
+    narrow_floats_by_ptx[(1,)](x, out, back, to, f"cvt.rn.f16x2.{kind}x2 $0, $1;", 16)
+    expected = x.T.astype(dtype)
+    np.testing.assert_array_equal(out.view(dtype).reshape(16, 2), expected)
+    np.testing.assert_array_equal(back.view(np.float16).reshape(16, 2), expected.astype(np.float16))
+
+
+@tilewright.jit
 def bytes_by_ptx(x, y, out, zeros, B: tl.constexpr):
     i = tl.arange(0, B)
     a, b = tl.inline_asm_elementwise(

@@ -35,7 +35,7 @@ def test_grids_without_programs(target, grid):
     assert out.tolist() == [7] * 4
 
 
-def test_a_grid_from_the_constants(target):
+def test_a_grid_from_the_constants(host_target):
     out = np.full(9, -1, np.int32)
     seen = []
 
@@ -163,7 +163,7 @@ def test_arguments_that_do_not_fit(target, arguments, names, message):
         written_by_name[(1,)](*arguments, **names)
 
 
-def test_a_list_where_an_array_belongs(target):
+def test_a_list_where_an_array_belongs(host_target):
     with pytest.raises((TilewrightError, TypeError), match="x_ptr|list"):
         written_by_name[(1,)]([1.0, 2.0], np.zeros(2, np.float32), 2, 1.0, 8)
 
@@ -237,7 +237,7 @@ def in_place(x, scale, n, B: tl.constexpr):
     tl.store(x + i, tl.load(x + i, i < n) * scale, i < n)
 
 
-def test_a_tuned_kernel_in_place(target):
+def test_a_tuned_kernel_in_place(host_target):
     for n in (40, 40, 50):
         x = np.ones(n, np.float32)
         in_place[lambda meta: (tilewright.cdiv(meta["n"], meta["B"]),)](x=x, scale=3, n=n)
@@ -256,7 +256,7 @@ def tuned_optional(x, out, n, B: tl.constexpr):
         tl.atomic_add(out, 1.0)
 
 
-def test_a_tuned_kernel_without_one_of_its_arrays(target):
+def test_a_tuned_kernel_without_one_of_its_arrays(host_target):
     out = np.zeros(1, np.float32)
     grid = lambda meta: (tilewright.cdiv(64, meta["B"]),)  # noqa: E731
     tuned_optional[grid](np.ones(64, np.float32), out, 64)

@@ -47,7 +47,7 @@ def copy_rows(x, out, m, n, MASKED: tl.constexpr, M: tl.constexpr, N: tl.constex
     tl.store(out + at, v, mask)
 
 
-def test_the_load_is_told_before_the_store_that_it_leads_to(target):
+def test_the_load_is_told_before_the_store_that_it_leads_to(host_target):
     """Both lie outside; native code told of the store."""
     x, out = np.ones((10, 20), np.float32), np.zeros((10, 20), np.float32)
     copy_rows[(2,)](x, out, 10, 20, True, 8, 32)

@@ -24,7 +24,8 @@ from tilewright.ops.shape import is_power_of_two
 
 TYPES: dict[str, DType] = {
     "pred": t.int1, "s8": t.int8, "u8": t.uint8, "b8": t.uint8, "s16": t.int16, "u16": t.uint16,
-    "b16": t.uint16, "s32": t.int32, "u32": t.uint32, "b32": t.uint32, "s64": t.int64,
+    "b16": t.uint16, "e4m3": t.float8e4nv, "e5m2": t.float8e5, "s32": t.int32, "u32": t.uint32,
+    "b32": t.uint32, "s64": t.int64,
     "u64": t.uint64, "b64": t.uint64, "f16": t.float16, "bf16": t.bfloat16, "f32": t.float32,
     "f64": t.float64,
 }  # fmt: skip
@@ -104,9 +105,23 @@ COMPARE: dict[str, Callable] = {
     "eq": m.eq, "ne": m.ne, "lt": m.lt, "le": m.le, "gt": m.gt, "ge": m.ge, "lo": m.lt,
     "ls": m.le, "hi": m.gt, "hs": m.ge,
 }  # fmt: skip
-PAIRS = {"f16x2", "bf16x2", "u16x2", "s16x2"}
+PAIRS = {"f16x2", "bf16x2", "u16x2", "s16x2", "e4m3x2", "e5m2x2"}
 # Modifiers that change nothing beyond how an approximation is rounded.
-QUIET = {"approx", "ftz", "rn", "full", "lo", "rz", "rni", "wrap", "sat", "NaN", "b32", "rna"}
+QUIET = {
+    "approx",
+    "ftz",
+    "rn",
+    "full",
+    "lo",
+    "rz",
+    "rni",
+    "wrap",
+    "sat",
+    "NaN",
+    "b32",
+    "rna",
+    "satfinite",
+}
 
 
 class Text:
@@ -217,16 +232,27 @@ class Text:
     def compute_pairs(self, words: list[str], sources: list[str]) -> tensor:
         """An instruction on two halves of a register, e.g. `fma.rn.bf16x2`."""
         one = [w.removesuffix("x2") for w in words]
-        if words[0] == "cvt":  # of two registers, the upper half first
-            parts = [self.compute(one, [s]) for s in reversed(sources)]
-        else:
-            halves = [split_register(self.operand(s, t.uint32), 2) for s in sources]
-            parts = []
-            for k in range(2):
-                names = [f"{s}.half" for s in sources]
-                self.registers.update(zip(names, [h[k] for h in halves], strict=True))
-                parts.append(self.compute(one, names))
+        if words[0] == "cvt":
+            halves = self.halves(words[-1], sources)
+            self.registers.update(zip(("low.half", "high.half"), halves, strict=True))
+            parts = [self.compute(one, [name]) for name in ("low.half", "high.half")]
+            return join_register(parts, unsigned(2 * parts[0].dtype.bits))
+        halves = [split_register(self.operand(s, t.uint32), 2) for s in sources]
+        parts = []
+        for k in range(2):
+            names = [f"{s}.half" for s in sources]
+            self.registers.update(zip(names, [h[k] for h in halves], strict=True))
+            parts.append(self.compute(one, names))
         return join_register(parts, t.uint32)
+
+    def halves(self, kind: str, sources: list[str]) -> list[tensor]:
+        """What a `cvt` to a pair reads: a pair, or two registers, the upper half first."""
+        if kind in PAIRS and len(sources) == 1:
+            width = TYPES[kind.removesuffix("x2")].bits
+            return split_register(self.operand(sources[0], unsigned(2 * width)), 2)
+        if kind in PAIRS or len(sources) != 2:
+            raise self.refuse(f"`cvt` of {len(sources)} registers of {kind} is not known")
+        return [self.register(s) for s in reversed(sources)]
 
     def convert(self, others: list[str], types: list[DType], sources: list[str]) -> tensor:
         if others == ["tf32"]:

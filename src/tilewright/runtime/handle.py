@@ -128,6 +128,11 @@ class CompiledKernel:
         """Nothing to do: a compiled kernel is loaded when it is made."""
 
     @property
+    def kernel(self) -> str | bytes:
+        """The last stage."""
+        return self.asm[self.asm.names[-1]]
+
+    @property
     def function(self) -> int:
         """The address of the machine code."""
         return self.compilation.binary.entry
