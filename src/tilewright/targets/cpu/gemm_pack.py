@@ -10,6 +10,7 @@ from tilewright.codegen.llvm import Machine
 from tilewright.ir import types as ty
 from tilewright.ir.types import DType, pointer_to
 from tilewright.targets.cpu.gemm import Panel
+from tilewright.targets.cpu.gemm_prefetch import CACHE_LINE
 from tilewright.targets.cpu.routine import Function, Routine
 
 # Arguments: where to, 64-byte aligned; where from; elements between rows of the source; with
@@ -81,6 +82,7 @@ def pack_transposed_function(
     bits = group * operand.bits
     unit = {8: ty.int8, 16: ty.int16, 32: ty.int32, 64: ty.int64}[bits]
     side = transposed_side(k, panel, operand, machine)
+    line = CACHE_LINE // source.bytes
     last = r.b.sub(_COLUMNS, r.index(1)) if live else None
 
     def square(column: Lane, i: Lane, there: Lane) -> None:
@@ -97,6 +99,16 @@ def pack_transposed_function(
     def columns(column: Lane) -> None:
         within = r.b.bit_and(column, r.index(width - 1))
         panel_start = r.times(r.b.sub(column, within), k)
+        following = r.b.add(column, r.index(side))
+
+        def ask(u: Lane) -> None:
+            row = r.at(start, r.b.mul(r.b.add(following, u), _STRIDE))
+            for i in range(0, k, line):
+                r.prefetch(r.at(row, i))
+
+        # What was asked for a product ago may be gone: rows a power of two apart push each other
+        # out of the caches.
+        r.loop(side, 1, ask)
 
         def rows(i: Lane) -> None:
             there = r.at(out, panel_start, r.times(i, width), r.times(within, group))
