@@ -8,7 +8,7 @@ import pytest
 import tilewright
 import tilewright.language as tl
 from tilewright.debug import checking
-from tilewright.instruments import screen
+from tilewright.instruments import native, screen
 
 
 @tilewright.jit
@@ -102,7 +102,7 @@ def all_native(monkeypatch):
     monkeypatch.setattr(screen, "SECONDS", 0)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(25))
 def test_the_same_is_told(seed, all_native):
     findings, memory, remarks = told("native", seed)
     assert remarks == [] or case(seed)[-1]["HOW"] == "sum"  # which may be a lock
@@ -124,3 +124,112 @@ def test_few_programs_are_stepped_where_there_is_no_fault(seed, all_native, monk
     assert not findings
     assert not findings.remarks
     assert stepped == [0, 31]
+
+
+@tilewright.jit
+def kinds(x, index, out, n, step, FAULT: tl.constexpr, B: tl.constexpr):
+    p = tl.program_id(0)
+    i = p * B + tl.arange(0, B)
+    inside = i < n
+    at = tl.load(index + i, inside, 0)
+    if FAULT == "overflow":
+        at = tl.minimum(tl.maximum(at * step, 0), n - 1)
+    if FAULT == "division":
+        at = tl.minimum(at, at // (step - (1 << 24)) + n)
+    v = tl.load(x + at, inside, 0.0)
+    if FAULT == "nan":
+        v = tl.sqrt(v - 2.0)
+    if FAULT == "inf":
+        v = tl.exp(v * 200.0)
+    if FAULT == "masked":
+        v += tl.max(tl.load(x + i, inside))
+    if FAULT == "assert":
+        tl.device_assert(v < 1.0, "small")
+    if FAULT == "lanes":
+        tl.store(out + p + at * 0, v + i)
+    elif FAULT == "cast":
+        tl.store(out + i, (v * 1e12).to(tl.int32).to(tl.float32), inside)
+    else:
+        tl.store(out + i, v, inside)
+
+
+FAULTS = {
+    "no": [], "overflow": ["overflow"], "division": ["arithmetic"], "nan": ["nan"], "inf": ["inf"],
+    "masked": ["masked"], "assert": ["assert"], "lanes": ["race"], "cast": ["arithmetic"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_every_kind(fault, all_native):
+    x, index = np.full(200, 1.5 if fault == "cast" else 1.0, np.float32), np.arange(200)
+    index = index.astype(np.int32)
+
+    def run(engine):
+        with checking(engine) as findings:
+            kinds[(7,)](x, index, np.zeros(224, np.float32), 200, 1 << 24, fault, 32)
+        return findings
+
+    found = run("native")
+    wanted = set(FAULTS[fault])
+    assert wanted <= {f.kind for f in found}
+    assert wanted or not found
+    assert [str(f) for f in found] == [str(f) for f in run("stepped")]
+
+
+@tilewright.jit
+def rows(x, out, stride, n, COLS: tl.constexpr, B: tl.constexpr):
+    j = tl.arange(0, B)
+    v = tl.load(x + tl.program_id(0) * stride + j, j < n, 0.0)
+    tl.store(out + tl.program_id(0) * COLS + j, v, j < COLS)
+
+
+@pytest.mark.parametrize(("n", "found"), [(10, []), (11, ["view"])])
+def test_between_the_rows_of_a_view(n, found, all_native):
+    x = np.ones((300, 16), np.float32)[:, :10]
+    with checking() as findings:
+        rows[(300,)](x, np.zeros((300, 10), np.float32), 16, n, 10, 16)
+    assert [f.kind for f in findings] == found
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.uint8, np.int64])
+def test_memory_that_launches_left_out(dtype, all_native):
+    with checking() as findings:
+        x = np.empty((300, 10), dtype)
+        rows[(300,)](np.full((300, 16), 0xA7, dtype), x, 16, 10, 10, 16)
+        rows[(300,)](x, np.zeros((300, 10), dtype), 10, 10, 10, 16)
+    assert not findings
+    with checking() as findings:
+        x = np.empty((301, 10), dtype)
+        rows[(300,)](np.ones((300, 16), dtype), x, 16, 10, 10, 16)
+        rows[(301,)](x, np.zeros((301, 10), dtype), 10, 10, 10, 16)
+    assert [(f.kind, f.program) for f in findings] == [("undefined", (300, 0, 0))]
+
+
+@tilewright.jit
+def rising(out, n, step, B: tl.constexpr):
+    at = tl.arange(0, B)
+    for _ in range(n):
+        tl.store(out + at % B, at.to(tl.float32))
+        at += step
+
+
+def test_offsets_that_a_loop_moves_are_proven(all_native):
+    """A loop of so many turns cannot run over, so nothing of it is tested."""
+    with checking() as findings:
+        rising[(1,)](np.zeros(16, np.float32), 1000, 16, 16)
+    assert not findings
+    tests = [found for key, found in native._tested.items() if key[1][-2:] == (1000, 16)]
+    assert tests == [()]
+
+
+@tilewright.jit
+def talks(out):
+    tl.device_print("here")
+    tl.store(out + tl.program_id(0), 1.0)
+
+
+def test_what_is_stepped_through_is_said(all_native, capsys):
+    with checking() as findings:
+        talks[(2,)](np.zeros(2, np.float32))
+    assert capsys.readouterr().out.count("here") == 2
+    assert findings.remarks == ["talks was stepped through in Python: it prints"]
