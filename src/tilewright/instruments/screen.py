@@ -9,7 +9,8 @@ from time import monotonic
 from tilewright.eager.kernel import programs
 from tilewright.instruments.findings import Findings, Program
 from tilewright.instruments.native import NativeLaunch, Note, NotNative, Saved
-from tilewright.instruments.steps import MEMORY, Steps, spans
+from tilewright.instruments.shadow import regions
+from tilewright.instruments.steps import MEMORY, Steps
 from tilewright.runtime.call import Call
 from tilewright.runtime.grid import Grid
 
@@ -30,7 +31,7 @@ class TooLong(Exception):
 def look(call: Call, grid: Grid, findings: Findings) -> None:
     """Run a launch under all checks: step through it if that is quick, else look natively."""
     key = (call.jit, call.key, grid)
-    if key not in _long:
+    if key not in _long and call.device == "cpu":
         if is_stepped(call, grid, findings):
             return
         _long.add(key)
@@ -45,7 +46,8 @@ def look(call: Call, grid: Grid, findings: Findings) -> None:
 
 def is_stepped(call: Call, grid: Grid, findings: Findings) -> bool:
     """Whether a launch could be stepped through in a short time; else nothing has happened."""
-    pieces = spans(call)
+    pointers = (x for x in call.leaves if x.type is not None and x.type.dtype.is_pointer)
+    pieces = regions([tuple(x.bounds) for x in pointers if x.is_writable])
     if grid[0] * grid[1] * grid[2] > MOST_PROGRAMS or SECONDS <= 0:
         return False
     if sum(high - low for low, high in pieces) > MOST_BYTES:
