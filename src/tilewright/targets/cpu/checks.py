@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tilewright.codegen.literals import Lane
 from tilewright.errors import UnsupportedError
 from tilewright.ir import types as t
-from tilewright.ir.inst import Inst, Kernel
-from tilewright.passes.facts import root_params
+from tilewright.ir.inst import Inst
 from tilewright.targets.checking import (
     FIRST_PARAM,
     MASKED,
@@ -30,6 +28,7 @@ from tilewright.targets.cpu.bounds import Extent, any_lane
 from tilewright.targets.cpu.branches import value_where, where
 from tilewright.targets.cpu.counters import COUNTERS_SLOT
 from tilewright.targets.cpu.forms import Form, Uniform
+from tilewright.targets.cpu.groups import Group, is_ordering
 from tilewright.targets.cpu.lane_memory import (
     gather,
     load_memory,
@@ -84,63 +83,6 @@ done:
   ret void
 }
 """
-
-
-@dataclass(slots=True)
-class Group:
-    """Parameters that share one piece of memory, and how a kernel touches it."""
-
-    params: list[int]
-    kinds: set[str] = field(default_factory=set)
-    sizes: set[int] = field(default_factory=set)
-
-    @property
-    def is_tracked(self) -> bool:
-        """Whether programs may race for it; atomic operations alone do not."""
-        return "store" in self.kinds or {"load", "atomic"} <= self.kinds
-
-    @property
-    def has_readers(self) -> bool:
-        return "load" in self.kinds
-
-    @property
-    def granule(self) -> int:
-        """The bytes that one cell stands for."""
-        return min(self.sizes, default=1)
-
-
-def find_groups(kernel: Kernel, numbers: tuple[int, ...]) -> dict[int, Group]:
-    """Of each pointer parameter its group; `numbers` tells which are in one.
-
-    Raises:
-        UnsupportedError: for accesses of which it is not known where they go.
-    """
-    roots = root_params(kernel)
-    groups: dict[int, Group] = {}
-    out: dict[int, Group] = {}
-    for param, number in enumerate(numbers):
-        out[param] = groups.setdefault(number, Group([]))
-        out[param].params.append(param)
-    for inst in kernel.walk():
-        access = inst.op.access
-        if inst.op.name == "device_print":
-            raise UnsupportedError("it prints", inst.loc)
-        if access is None:
-            continue
-        pointer = inst.operands[access.pointer]
-        found = roots(pointer)
-        if not found or len(found) != 1:
-            raise UnsupportedError("a pointer may belong to several arguments, or none", inst.loc)
-        group = out[next(iter(found))]
-        group.kinds.add(access.kind)
-        group.sizes.add(pointer.type.dtype.element_ty.bytes)
-    return out
-
-
-def is_ordering(kernel: Kernel) -> bool:
-    """Whether there are atomic operations of single elements, which may be locks."""
-    atomics = (inst for inst in kernel.walk() if inst.op.effect == "atomic")
-    return any(not inst.operands[0].type.shape for inst in atomics)
 
 
 class Checks:

@@ -42,6 +42,7 @@ from tilewright.targets.cpu.writer import Writer
 atomics = later("tilewright.targets.cpu.atomics")
 checks = later("tilewright.targets.cpu.checks")
 counting = later("tilewright.targets.cpu.counters")
+grouping = later("tilewright.targets.cpu.groups")
 direct = later("tilewright.targets.cpu.direct")
 prints = later("tilewright.targets.cpu.prints")
 products = later("tilewright.targets.cpu.products")
@@ -284,7 +285,7 @@ def lower(
     # Counting code, which need not be fast, always allows it: its sites are those of the report.
     shared = counters or options.get("shared", False)
     shared = shared or (numbers is not None and len(set(numbers)) < len(numbers))
-    groups = {} if numbers is None else checks.find_groups(kernel, numbers)
+    groups = {} if numbers is None else grouping.find_groups(kernel, numbers)
     tracked = frozenset(param for param, group in groups.items() if group.is_tracked)
     plan = Plan(kernel, keep_loads=counters, shared=shared, tracked=tracked)
     swapped = numbers is None and second_axis_first(kernel)

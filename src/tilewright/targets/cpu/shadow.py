@@ -25,7 +25,8 @@ from tilewright.targets.cpu.lane_memory import (
 )
 
 if TYPE_CHECKING:
-    from tilewright.targets.cpu.checks import Checks, Group
+    from tilewright.targets.cpu.checks import Checks
+    from tilewright.targets.cpu.groups import Group
     from tilewright.targets.cpu.memory import Access
 
 CELLS = t.uint32
