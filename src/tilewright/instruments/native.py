@@ -14,7 +14,8 @@ from tilewright.instruments.views import View, views
 from tilewright.ir.inst import Kernel
 from tilewright.passes.arithmetic import may_go_wrong
 from tilewright.runtime.call import Call
-from tilewright.runtime.compile import Compilation, front_ir
+from tilewright.runtime.closure import scan
+from tilewright.runtime.compile import Request, compile_kernel, front_ir, key_of
 from tilewright.runtime.grid import Grid
 from tilewright.runtime.signature import Leaf
 from tilewright.targets import base
@@ -107,10 +108,8 @@ class NativeLaunch:
             self.call = call.on(base.find("cpu"))
             self.leaves = [leaf for leaf in self.call.leaves if leaf.type is not None]
             self.groups = groups_of(self.leaves)
-            self.code = self.compile()
             tested = self.may_go_wrong()
-            if tested:
-                self.code = self.compile(tested=tested)
+            self.code = compile_kernel(self.request(tested=tested) if tested else self.request())
         except TilewrightError as error:
             raise NotNative(str(error).partition("\n")[0]) from None
         if any(not leaf.is_writable and leaf.name in self.code.writes for leaf in self.leaves):
@@ -120,19 +119,23 @@ class NativeLaunch:
         self.saved = Saved(self.changing())
         self.table = self.make_table()
 
-    def compile(self, **more: Any) -> Compilation:
+    def request(self, **more: Any) -> Request:
+        """What is compiled, with more options."""
         options = {k: v for k, v in self.call.options.items() if k in self.call.target.options}
         options |= {"checked": self.groups, **more}
-        return self.call.compile(options=options, bounds=True, debug=True)
+        return self.call.request(options=options, bounds=True, debug=True)
 
     def may_go_wrong(self) -> tuple[int, ...]:
         """The instructions that this launch should test."""
-        values = [as_integer(leaf) for leaf in self.leaves]
-        key = (self.code.hash, tuple(values), self.grid)
+        request = self.request()
+        values = tuple(as_integer(leaf) for leaf in self.leaves)
+        closures = (scan(request.jit), scan(request.constants, request.types))
+        kernel = key_of(request, *closures)
+        key = (kernel, values, self.grid)
         if key not in _tested:
-            if self.code.hash not in _kernels:
-                _kernels[self.code.hash] = front_ir(self.call.request(debug=True))
-            _tested[key] = may_go_wrong(_kernels[self.code.hash], values, self.grid)
+            if kernel not in _kernels:
+                _kernels[kernel] = front_ir(request)
+            _tested[key] = may_go_wrong(_kernels[kernel], values, self.grid)
         return _tested[key]
 
     @property

@@ -14,13 +14,15 @@ from tilewright.instruments.steps import MEMORY, Steps
 from tilewright.runtime.call import Call
 from tilewright.runtime.grid import Grid
 
-SECONDS = 0.5  # a launch that takes no longer is stepped through
-MOST_PROGRAMS = 4096  # of such a launch
+SECONDS = 2.0  # launches alike are stepped through that take no longer together
+ENOUGH = 0.1  # seconds after which one sees how long a launch will take
+MOST_PROGRAMS = 8192  # of such a launch
 MOST_BYTES = 64 << 20  # of the arrays of such a launch
 PARTLY_MASKED = 2  # programs with lanes masked off in a load that are stepped through
 MOST_SAMPLES = 3  # launches alike of which such programs are stepped through
 SAME = {"inf": "nan"}  # kinds of findings by what checked code calls them
-_long: set[tuple] = set()  # launches that took longer
+_long: set[tuple] = set()  # launches that take longer
+_spent: Counter[tuple] = Counter()  # seconds in which launches were stepped through
 _samples: Counter[tuple] = Counter()
 
 
@@ -32,7 +34,9 @@ def look(call: Call, grid: Grid, findings: Findings) -> None:
     """Run a launch under all checks: step through it if that is quick, else look natively."""
     key = (call.jit, call.key, grid)
     if key not in _long and call.device == "cpu":
-        if is_stepped(call, grid, findings):
+        begin = monotonic()
+        if is_stepped(call, grid, findings, SECONDS - _spent[key]):
+            _spent[key] += monotonic() - begin
             return
         _long.add(key)
     try:
@@ -44,20 +48,22 @@ def look(call: Call, grid: Grid, findings: Findings) -> None:
     Screen(launch, call, findings).run()
 
 
-def is_stepped(call: Call, grid: Grid, findings: Findings) -> bool:
+def is_stepped(call: Call, grid: Grid, findings: Findings, seconds: float) -> bool:
     """Whether a launch could be stepped through in a short time; else nothing has happened."""
     pointers = (x for x in call.leaves if x.type is not None and x.type.dtype.is_pointer)
     pieces = regions([tuple(x.bounds) for x in pointers if x.is_writable])
-    if grid[0] * grid[1] * grid[2] > MOST_PROGRAMS or SECONDS <= 0:
+    total = grid[0] * grid[1] * grid[2]
+    if total > MOST_PROGRAMS or seconds <= 0:
         return False
     if sum(high - low for low, high in pieces) > MOST_BYTES:
         return False
     saved, found = Saved(set(pieces)), Findings()
-    steps, end = Steps(call, grid, found), monotonic() + SECONDS
+    steps, begin = Steps(call, grid, found), monotonic()
 
     def order() -> Iterator[Program]:
-        for program in programs(grid, call.settings.seed, None):
-            if monotonic() > end and not steps.has_printed:
+        for done, program in enumerate(programs(grid, call.settings.seed, None)):
+            spent = monotonic() - begin
+            if spent > ENOUGH and spent * total > seconds * done and not steps.has_printed:
                 raise TooLong
             yield program
 
