@@ -143,3 +143,35 @@ def sum_middle_kernel(x_ptr, out_ptr, depth, cols, ROWS: tl.constexpr, COLS: tl.
         inside = (row[:, None] < depth) & (col[None, :] < cols)
         total += tl.sum(tl.load(x_ptr + at, mask=inside, other=0.0), axis=0)
     tl.store(out_ptr + tl.program_id(0) * cols + col, total, mask=col < cols)
+
+
+@triton.jit
+def join_rows_kernel(a_ptr, b_ptr, out_ptr, first, second, BLOCK: tl.constexpr):
+    """A row of one matrix, then that of another."""
+    row = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    both = first + second
+    is_second = (at >= first) & (at < both)
+    a = tl.load(a_ptr + row * first + at, mask=at < first, other=0.0)
+    b = tl.load(b_ptr + row * second + at - first, mask=is_second, other=0.0)
+    tl.store(out_ptr + row * both + at, tl.where(at < first, a, b), mask=at < both)
+
+
+@triton.jit
+def bias_tiles_kernel(x_ptr, bias_ptr, out_ptr, rows, cols, ROWS: tl.constexpr, COLS: tl.constexpr):
+    """A row added to each row, tile by tile."""
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
+    col = tl.program_id(1) * COLS + tl.arange(0, COLS)[None, :]
+    inside = (row < rows) & (col < cols)
+    x = tl.load(x_ptr + row * cols + col, mask=inside)
+    bias = tl.load(bias_ptr + col, mask=col < cols)
+    tl.store(out_ptr + row * cols + col, x + bias, mask=inside)
+
+
+@triton.jit
+def scatter_kernel(x_ptr, index_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    """Each element to a place of its own."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < n
+    place = tl.load(index_ptr + at, mask=inside)
+    tl.store(out_ptr + place, tl.load(x_ptr + at, mask=inside), mask=inside)

@@ -10,14 +10,17 @@ from case import OURS, Case, Run, empty, normal
 from flat_sources import (
     add_bias_kernel,
     batch_norm_kernel,
+    bias_tiles_kernel,
     channels_kernel,
     embedding_backward_kernel,
     group_norm_kernel,
+    join_rows_kernel,
     max_pool_kernel,
     permute_kernel,
     reverse_kernel,
     rope_pairs_kernel,
     scale_rows_kernel,
+    scatter_kernel,
     sum_middle_kernel,
 )
 from peers import present, tensor, torch
@@ -241,6 +244,64 @@ def sum_middle_case(shape: tuple[int, int, int]) -> Case:
     return Case("sum over the middle", "x".join(map(str, shape)), make, 4 * int(np.prod(shape)))
 
 
+def join_rows_case(rows: int, first: int, second: int) -> Case:
+    def make() -> Run:
+        a, b, out = normal(rows, first), normal(rows, second, seed=1), empty(rows, first + second)
+        n_out, ta, tb, t_out = empty(*out.shape), tensor(a), tensor(b), tensor(empty(*out.shape))
+
+        def ours():
+            block = triton.next_power_of_2(first + second)
+            join_rows_kernel[(rows,)](a, b, out, first, second, BLOCK=block)
+            return out
+
+        calls = present(
+            torch=lambda: torch.cat([ta, tb], 1, out=t_out),
+            numpy=lambda: np.concatenate([a, b], 1, out=n_out),
+        )
+        return Run({OURS: ours, **calls}, lambda: np.concatenate([a, b], 1), 0)
+
+    n = rows * (first + second)
+    return Case("rows side by side", f"{rows}x{first}+{second}", make, 8 * n)
+
+
+def bias_tiles_case(rows: int, cols: int) -> Case:
+    def make() -> Run:
+        x, bias, out = normal(rows, cols), normal(cols, seed=1), empty(rows, cols)
+        n_out, tx, tb, t_out = empty(rows, cols), tensor(x), tensor(bias), tensor(empty(rows, cols))
+
+        def ours():
+            grid = (triton.cdiv(rows, 32), triton.cdiv(cols, 64))
+            bias_tiles_kernel[grid](x, bias, out, rows, cols, ROWS=32, COLS=64)
+            return out
+
+        calls = present(
+            torch=lambda: torch.add(tx, tb, out=t_out), numpy=lambda: np.add(x, bias, out=n_out)
+        )
+        return Run({OURS: ours, **calls}, lambda: x + bias, 0)
+
+    return Case("bias, 32x64 tiles", f"{rows}x{cols}", make, 8 * rows * cols)
+
+
+def scatter_case(n: int) -> Case:
+    def make() -> Run:
+        x, out, n_out = normal(n), empty(n), empty(n)
+        index = np.random.default_rng(1).permutation(n)
+        tx, ti, t_out = tensor(x), tensor(index), tensor(empty(n))
+
+        def ours():
+            scatter_kernel[blocks(n)](x, index, out, n, BLOCK=BLOCK)
+            return out
+
+        def with_numpy():
+            n_out[index] = x
+            return n_out
+
+        calls = present(torch=lambda: t_out.scatter_(0, ti, tx), numpy=with_numpy)
+        return Run({OURS: ours, **calls}, with_numpy, 0)
+
+    return Case("scatter", f"{n}", make, 16 * n)
+
+
 CASES = [
     row_case(scale_rows_kernel, "rows by //", 64, 1000),
     row_case(scale_rows_kernel, "rows by //", 1024, 1000),
@@ -260,4 +321,10 @@ CASES = [
     embedding_backward_case(512, 256, 256),
     sum_middle_case((4, 64, 256)),
     sum_middle_case((16, 256, 256)),
+    join_rows_case(128, 600, 400),
+    join_rows_case(4096, 600, 400),
+    bias_tiles_case(256, 256),
+    bias_tiles_case(4096, 1000),
+    scatter_case(2**16),
+    scatter_case(2**20),
 ]

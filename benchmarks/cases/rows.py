@@ -287,6 +287,7 @@ CASES = [
     softmax_case(4096, 1024),
     softmax_case(1823, 781),
     softmax_case(128, 1024),
+    softmax_case(1024, 64),
     softmax_case(4096, 1024, persistent=True),
     layer_norm_case(4096, 1024),
     layer_norm_case(1823, 781),
