@@ -30,6 +30,7 @@ from tilewright.targets.cpu.kinds import (
 )
 from tilewright.targets.cpu.sharing import Sharing
 
+INDEX_COST = 1000  # what takes more steps is no index, but a hash or random numbers
 KEEP_COST = 3  # recompute a value in a second nest only if it takes at most so many cheap steps
 
 
@@ -107,7 +108,7 @@ class Plan:
             return
         cheap = inst.op.name in CHEAP and not is_reshuffle(inst)
         indexing = inst.op.name in INDEXING and not is_reshuffle(inst)
-        self.symbolic[result] = indexing and all(self.symbolic.get(x, False) for x in inst.operands)
+        is_index = indexing and all(self.symbolic.get(x, False) for x in inst.operands)
         folded = any(self.folded.get(x, False) for x in inst.operands)
         self.folded[result] = folded or inst.op.name in FOLDS
         own = 1 if cheap else 8 if inst.op.is_elementwise else 0
@@ -116,6 +117,7 @@ class Plan:
         self.cost[result] = own + sum(self.cost.get(x, 0) for x in inst.operands)
         if inst.op.name == "load" and self.is_contiguous(inst):
             self.cost[result] = 1  # the addresses of a row cost next to nothing
+        self.symbolic[result] = is_index and self.cost[result] <= INDEX_COST
 
     def find_staged(self) -> set[Value]:
         """Loads of matrices whose rows in memory run across those of the store that reads them."""
