@@ -47,19 +47,25 @@ class Steps:
     values: dict[int, Value] = field(default_factory=dict)  # the factors of steps, by id
 
     def of(self, value: Value) -> object:
-        if value not in self.found:
-            self.found[value] = UNKNOWN if value.inst is None else None
-            if value in self.params:
-                self.found[value] = None
-            elif value.inst is not None:
-                self.found[value] = self.find(value.inst)
+        stack = [value]  # kernels are long: no recursion along their operands
+        while stack:
+            x = stack[-1]
+            later = [] if x in self.found or x.inst is None else x.inst.operands
+            waiting = [y for y in later if y not in self.found]
+            if waiting:
+                stack += waiting
+                continue
+            if x not in self.found:
+                other = None if x in self.params else UNKNOWN
+                self.found[x] = other if x.inst is None else self.find(x.inst)
+            stack.pop()
         return self.found[value]
 
     def find(self, inst: Inst) -> object:
         name, operands = inst.op.name, inst.operands
         if name == "program_id":
             return Step(1) if inst.attrs["axis"] == self.axis else None
-        steps = [self.of(x) for x in operands]
+        steps = [self.found[x] for x in operands]
         if inst.blocks:
             return UNKNOWN
         if all(s is None for s in steps):
