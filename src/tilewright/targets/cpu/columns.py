@@ -97,8 +97,7 @@ class Held:
         whole = b.ge(e.within_limits(e.const(length)), e.const(length))
         w = e.w
         yes, no, join = w.new_label("whole"), w.new_label("masked"), w.new_label("join")
-        w.write(f"br i1 {whole.text}, label %{yes}, label %{no}")
-        ends = []
+        parts = []
         for label, masks in ((yes, frozenset(limits)), (no, frozenset())):
             e.row.true_masks = masks
             known = set(e.memo)
@@ -108,6 +107,11 @@ class Held:
             w.close()
             # Masks too, which are constants in one of the two.
             e.forget([key for key in e.memo if key not in known])
+            parts.append((label, scope, found))
+        # Only now: what both need from outside comes before.
+        w.write(f"br i1 {whole.text}, label %{yes}, label %{no}")
+        ends = []
+        for label, scope, found in parts:
             w.label(label)
             w.take(scope)
             ends.append((w.here, found))
