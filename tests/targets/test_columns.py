@@ -99,3 +99,26 @@ def test_masks_that_are_the_same_in_all_rows(cols):
     x, out = guarded(inputs(16, cols)), guarded(np.zeros(cols, np.float32))
     slots_kernel[(tw.cdiv(cols, 64),)](x, out, cols, SLOTS=16, BLOCK=64)
     np.testing.assert_array_equal(out, x.sum(0))
+
+
+@tw.jit
+def weighted_kernel(x_ptr, weight_ptr, out_ptr, cols, ROWS: tl.constexpr, COLS: tl.constexpr):
+    row, col = tl.arange(0, ROWS), tl.arange(0, COLS)
+    at = row[:, None] * COLS + col[None, :]
+    x = tl.load(x_ptr + at, mask=col[None, :] < cols, other=0.0)
+    weight = tl.load(weight_ptr + row)
+    tl.store(out_ptr + col, tl.sum(x * weight[:, None], 0), mask=col < cols)
+
+
+@pytest.mark.parametrize("rows, width", [(8, 64), (4, 32), (8, 16)])
+@pytest.mark.parametrize("cut", [0, 3])
+def test_a_factor_for_each_row_is_made_before_both_versions_of_a_row(rows, width, cut):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((rows, width)).astype(np.float32)
+    weight = rng.standard_normal(rows).astype(np.float32)
+    out, cols = np.zeros(width, np.float32), width - cut
+    with tw.options(target="cpu"):
+        weighted_kernel[(1,)](x, weight, out, cols, ROWS=rows, COLS=width)
+    expected = (x.astype(np.float64) * weight[:, None]).sum(0)
+    np.testing.assert_allclose(out[:cols], expected[:cols], rtol=1e-5, atol=1e-6)
+    assert (out[cols:] == 0).all()
