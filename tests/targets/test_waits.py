@@ -310,7 +310,7 @@ def test_ctrl_c_ends_a_wait(team):
 @native_only
 def test_a_barrier_in_a_forked_child():
     code = """
-    import os, sys
+    import os, sys, traceback
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     sys.path.insert(0, {here!r})
     from test_waits import test_a_barrier_by_flags as check
@@ -320,6 +320,7 @@ def test_a_barrier_in_a_forked_child():
         try:
             check()
         except BaseException:
+            traceback.print_exc()
             os._exit(1)
         os._exit(0)
     _, status = os.waitpid(child, 0)
