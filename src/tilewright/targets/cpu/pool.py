@@ -235,6 +235,7 @@ define internal i64 @publish(ptr %fn, ptr %args, i64 %total, i64 %chunk, i64 %ch
   store atomic i64 %chunk, ptr %p3 monotonic, align 8
   store atomic i64 %chunks, ptr %p4 monotonic, align 8
   store atomic i64 0, ptr @tw_done monotonic, align 8
+  store atomic i64 %helpers, ptr @tw_seated monotonic, align 8
   %seats = or i64 %base, %helpers
   store atomic i64 %seats, ptr @tw_seats release, align 8
   %g = atomicrmw xchg ptr @tw_generation, i32 %g1 seq_cst

@@ -135,6 +135,7 @@ dead:
 # With the pool: its counts tell how many programs run, and threads can be added.
 _POOL_WAITS = """
 @tw_helping = internal global i32 0, align 64
+@tw_seated = internal global i64 0  ; the seats that the job has had, taken or not
 
 define internal i64 @wait_time(ptr %own) nounwind {
   %t = call i64 @now(i32 1)
@@ -176,7 +177,8 @@ coming:
   %taken = icmp eq i64 %free, 0
   br i1 %taken, label %room, label %late
 room:
-  %space = sub i64 $most, %running
+  %seated0 = load atomic i64, ptr @tw_seated monotonic, align 8
+  %space = sub i64 $most_seats, %seated0
   %fits = icmp sgt i64 %space, 0
   br i1 %fits, label %time, label %usual
 time:
@@ -191,17 +193,17 @@ add:
   %n = call i64 @llvm.smin.i64(i64 %n0, i64 %space)
   %s1 = add i64 %s, %n
   %y = cmpxchg ptr @tw_seats, i64 %s, i64 %s1 acq_rel acquire
-  %seated = extractvalue { i64, i1 } %y, 1
-  br i1 %seated, label %wake, label %unlock
+  %added = extractvalue { i64, i1 } %y, 1
+  br i1 %added, label %wake, label %unlock
 wake:
   ; idle threads look at the seats again when the generation changes; the job keeps its own
   %g = atomicrmw add ptr @tw_generation, i32 1 seq_cst
   %count = trunc i64 %n to i32
   %r = call i64 (i64, ...) @syscall(i64 $futex, ptr @tw_generation, i32 129, i32 %count)
-  ; the thread that launched is one of those that run
-  %others1 = sub i64 %running, 1
-  %wanted = add i64 %others1, %n
-  call void @grow(i64 %wanted)
+  ; one thread for each seat: who has taken one may not have begun to run
+  %seated = add i64 %seated0, %n
+  store atomic i64 %seated, ptr @tw_seated monotonic, align 8
+  call void @grow(i64 %seated)
   br label %unlock
 unlock:
   store atomic i32 0, ptr @tw_helping release, align 4
@@ -277,7 +279,7 @@ define internal void @relax(ptr %own, i64 %now) nounwind {
 
 NUMBERS = {
     "deadlock": DEADLOCK,
-    "most": MOST_TOGETHER,
+    "most_seats": MOST_TOGETHER - 1,  # the thread that launched has none
     "patience": PATIENCE,
     "late": LATE,
     "reinforce": REINFORCE,
