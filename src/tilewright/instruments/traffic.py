@@ -83,8 +83,45 @@ class Site:
         return 0 if self.kind == "load" else self.elements
 
 
+class Movement:
+    """Something that reads and writes bytes and elements, and what both come to."""
+
+    __slots__ = ()
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes asked for; an atomic both reads and writes its bytes."""
+        return self.read_bytes + self.write_bytes
+
+    @property
+    def elements(self) -> int:
+        return self.read_elements + self.write_elements
+
+
+class Sum(Movement):
+    """What moves as much as its `parts` do."""
+
+    __slots__ = ()
+
+    @property
+    def read_bytes(self) -> int:
+        return sum(s.read_bytes for s in self.parts)
+
+    @property
+    def write_bytes(self) -> int:
+        return sum(s.write_bytes for s in self.parts)
+
+    @property
+    def read_elements(self) -> int:
+        return sum(s.read_elements for s in self.parts)
+
+    @property
+    def write_elements(self) -> int:
+        return sum(s.write_elements for s in self.parts)
+
+
 @dataclass(frozen=True, slots=True)
-class KernelRun:
+class KernelRun(Sum):
     """The launches of one kernel with one signature: compiling, run time, and traffic of a launch.
 
     `compile_s` maps a stage to seconds; `minimum_bytes` maps an argument to the different bytes
@@ -111,29 +148,8 @@ class KernelRun:
     touched: Table | None = None
 
     @property
-    def read_bytes(self) -> int:
-        return sum(s.read_bytes for s in self.sites)
-
-    @property
-    def write_bytes(self) -> int:
-        return sum(s.write_bytes for s in self.sites)
-
-    @property
-    def read_elements(self) -> int:
-        return sum(s.read_elements for s in self.sites)
-
-    @property
-    def write_elements(self) -> int:
-        return sum(s.write_elements for s in self.sites)
-
-    @property
-    def total_bytes(self) -> int:
-        """Bytes asked for in one launch; an atomic both reads and writes its bytes."""
-        return self.read_bytes + self.write_bytes
-
-    @property
-    def elements(self) -> int:
-        return self.read_elements + self.write_elements
+    def parts(self) -> list[Site]:
+        return self.sites
 
     @property
     def least_bytes(self) -> int:
@@ -203,7 +219,7 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Step(Movement):
     """One array operator run beside the kernels, and what it moved.
 
     `shapes` are those of its inputs, `dtype` that of its first output; `seconds` is None when the
@@ -225,17 +241,9 @@ class Step:
     flops: int = 0
     device: str = "cpu"
 
-    @property
-    def total_bytes(self) -> int:
-        return self.read_bytes + self.write_bytes
-
-    @property
-    def elements(self) -> int:
-        return self.read_elements + self.write_elements
-
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class Region(Sum):
     """Consecutive steps of one call of a function; `calls` counts its repetitions.
 
     The seconds of its steps are medians over the calls.
@@ -248,28 +256,8 @@ class Region:
     calls: int = 1
 
     @property
-    def read_bytes(self) -> int:
-        return sum(s.read_bytes for s in self.steps)
-
-    @property
-    def write_bytes(self) -> int:
-        return sum(s.write_bytes for s in self.steps)
-
-    @property
-    def read_elements(self) -> int:
-        return sum(s.read_elements for s in self.steps)
-
-    @property
-    def write_elements(self) -> int:
-        return sum(s.write_elements for s in self.steps)
-
-    @property
-    def total_bytes(self) -> int:
-        return self.read_bytes + self.write_bytes
-
-    @property
-    def elements(self) -> int:
-        return self.read_elements + self.write_elements
+    def parts(self) -> tuple[Step, ...]:
+        return self.steps
 
     @property
     def flops(self) -> int:
