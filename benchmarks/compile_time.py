@@ -15,7 +15,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import process_time
@@ -30,8 +30,8 @@ import tilewright  # noqa: E402
 IMPORT = (process_time() - began) * 1e3
 
 from tilewright import compat  # noqa: E402
-from tilewright.runtime import kernel  # noqa: E402
 from tilewright.runtime.call import Call  # noqa: E402
+from tilewright.runtime.observers import Launch, LaunchObserver, compile_observers, observing  # noqa: E402
 
 # One small launch of each: the example's module, the name of its kernel's wrapper, arguments.
 KERNELS = {
@@ -131,29 +131,24 @@ def work(kind: str, name: str) -> dict[str, Any]:
     if kind == "warm":
         launch(modules, "softmax" if name == "vector add" else "vector add")
     calls: list[Call] = []
-    kernel.launch_observers.append(Timed())
-    kernel.compile_observers.append(lambda jit, call, handle: handle and calls.append(call))
-    launch(modules, name)
-    timed = kernel.launch_observers.pop()
+    compile_observers.append(lambda jit, call, handle: handle and calls.append(call))
+    timed = Timed()
+    with observing(timed):
+        launch(modules, name)
     compiled = [warm_compilation(calls[0]) for _ in range(REPEATS)]
     middle = statistics.median
     stages = {k: middle(times[k] for _, times in compiled) for k in compiled[0][1]}
     return {"launch": timed.ms, "compile": middle(ms for ms, _ in compiled), "stages": stages}
 
 
-class Timed:
+class Timed(LaunchObserver):
     """Takes the CPU time of the launch itself, without the example's own arithmetic."""
 
     ms = 0.0
 
-    def define(self, jit: kernel.JITFunction) -> None:
-        """Nothing to note of new kernels."""
-
-    def launch(
-        self, jit: kernel.JITFunction, grid: Any, arguments: Any, options: Any, run: Callable
-    ) -> Any:
+    def launch(self, launch: Launch) -> Any:
         begin = process_time()
-        result = run()
+        result = launch.run()
         self.ms += (process_time() - begin) * 1e3
         return result
 

@@ -9,7 +9,6 @@ nothing else of the tests' dependencies. `benchmarks/gpu/run.py` times kernels.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import ctypes
 import importlib.util
 import sys
@@ -34,7 +33,7 @@ from tilewright.ir.inst import Block, Builder, Kernel, Param  # noqa: E402
 from tilewright.ir.types import Type  # noqa: E402
 from tilewright.ops import math, memory, program, shape  # noqa: E402
 from tilewright.runtime.compile import compile_kernel  # noqa: E402
-from tilewright.runtime.kernel import launch_observers  # noqa: E402
+from tilewright.runtime.observers import Launch, LaunchObserver, observing  # noqa: E402
 from tilewright.runtime.settings import current  # noqa: E402
 from tilewright.runtime.signature import inspect_arguments  # noqa: E402
 from tilewright.targets.cuda.launch import check_all  # noqa: E402
@@ -236,33 +235,21 @@ def check_ops() -> bool:
 # --- kernels
 
 
-class OnGpu:
+class OnGpu(LaunchObserver):
     """Takes launches with NumPy arguments over: they run on the GPU on copies."""
 
-    def define(self, jit: Any) -> None:
-        """Nothing happens when a kernel comes to be."""
-
-    def launch(self, jit: Any, grid: Any, arguments: dict, options: dict, run: Callable) -> Any:
-        call = jit.prepare(arguments, options, current().on("cpu"))
+    def launch(self, seen: Launch) -> Any:
+        jit, arguments = seen.jit, seen.arguments
+        call = jit.prepare(arguments, seen.options, current().on("cpu"))
         call.target = CUDA
         call.trees = inspect_arguments(jit.parameters, arguments, CUDA.facts, "cpu")
         compilation = compile_kernel(call.request())
-        sizes = call.grid(grid)
+        sizes = call.grid(seen.grid)
         if 0 in sizes:
             return None
         types = [leaf.type for leaf in call.leaves if leaf.type is not None]
         launch(compilation.binary, sizes, list(call.slots), types)
         return None
-
-
-@contextlib.contextmanager
-def on_gpu() -> Iterator[None]:
-    observer = OnGpu()
-    launch_observers.append(observer)
-    try:
-        yield
-    finally:
-        launch_observers.remove(observer)
 
 
 def check_cases() -> bool:
@@ -288,7 +275,7 @@ def run_cases(title: str, chosen: Iterable[Any]) -> bool:
         def check(case: Any = case) -> str | None:
             with tw.options(target="eager"):
                 want = case.run()
-            with on_gpu():
+            with observing(OnGpu()):
                 got = case.run()
             try:
                 launch_case.compare(case, got, want)
@@ -318,7 +305,7 @@ def check_examples() -> bool:
     for name, run in example_cases():
 
         def check(run: Callable = run) -> str | None:
-            with on_gpu():
+            with observing(OnGpu()):
                 result, reference, tolerance = run()
             result = np.asarray(result)
             if tolerance == 0:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 
 import tilewright
 from tilewright.runtime.descriptor import TensorDescriptor
-from tilewright.runtime.kernel import launch_observers
+from tilewright.runtime.observers import Launch, LaunchObserver, observing
 
 TARGETS = ["eager", pytest.param("cpu", marks=pytest.mark.cpu)]
 TARGETS += [pytest.param("cuda", marks=pytest.mark.cuda)]
@@ -41,27 +40,20 @@ def chosen(name):
         if name != "cuda":
             yield name
             return
-        observer = OnGpu(pytest.importorskip("torch"))
-        launch_observers.append(observer)
-        try:
+        with observing(OnGpu(pytest.importorskip("torch"))):
             yield name
-        finally:
-            launch_observers.remove(observer)
 
 
-class OnGpu:
+class OnGpu(LaunchObserver):
     """Does launches on copies of the arrays' memory on a GPU, and copies it back."""
 
     def __init__(self, torch: Any):
         self.torch = torch
 
-    def define(self, jit: Any) -> None:
-        """Only launches count."""
-
-    def launch(self, jit: Any, grid: Any, arguments: dict, options: dict, run: Callable) -> Any:
+    def launch(self, launch: Launch) -> Any:
         held: dict[int, tuple] = {}
-        given = {name: self.moved(value, held) for name, value in arguments.items()}
-        out = jit.direct(grid, given, options)
+        given = {name: self.moved(value, held) for name, value in launch.arguments.items()}
+        out = launch.jit.direct(launch.grid, given, launch.options)
         for base, host, there in held.values():
             if base.flags.writeable:
                 host[:] = there.cpu().numpy()

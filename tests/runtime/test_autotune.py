@@ -10,7 +10,7 @@ import tilewright.language as tl
 from tilewright import Config
 from tilewright.errors import CompileTimeAssertionFailure
 from tilewright.runtime.autotune import Autotuner, OutOfResources
-from tilewright.runtime.kernel import launch_observers
+from tilewright.runtime.observers import LaunchObserver, observing
 from tilewright.runtime.tuned import Heuristics
 
 CPU = pytest.param("cpu", marks=pytest.mark.cpu)
@@ -244,18 +244,14 @@ def test_kept_on_disk(cpu):
 def test_trials_are_not_observed(cpu):
     seen = []
 
-    class Observer:
-        def launch(self, jit, grid, arguments, options, run):
-            seen.append(arguments["BLOCK"])
-            return run()
+    class Observer(LaunchObserver):
+        def launch(self, launch):
+            seen.append(launch.arguments["BLOCK"])
+            return launch.run()
 
     kernel = tuned(warmup=0, rep=0)
-    observer = Observer()
-    launch_observers.append(observer)
-    try:
+    with observing(Observer()):
         kernel[grid](np.zeros(64, np.float32), 64)
-    finally:
-        launch_observers.remove(observer)
     assert seen == [kernel.best_config.kwargs["BLOCK"]]
 
 

@@ -20,7 +20,8 @@ import tilewright.language as tl
 from tilewright.errors import ArgumentTypeError, LaunchError, OutOfBoundsError
 from tilewright.runtime import arrays
 from tilewright.runtime.handle import SteppedKernel
-from tilewright.runtime.kernel import JITFunction, launch_observers, unobserved
+from tilewright.runtime.kernel import JITFunction
+from tilewright.runtime.observers import LaunchObserver, observing, unobserved
 from tilewright.targets.fastcall import shortcut as fastcall
 
 pytestmark = [
@@ -638,20 +639,13 @@ def test_hooks_and_observers():
     warm(kernel, (1,), out, 2.0)
     seen = []
 
-    class Observer:
-        def define(self, jit):
-            pass
+    class Observer(LaunchObserver):
+        def launch(self, launch):
+            seen.append((launch.grid, list(launch.arguments)))
+            return launch.run()
 
-        def launch(self, jit, grid, arguments, options, run):
-            seen.append((grid, list(arguments)))
-            return run()
-
-    observer = Observer()
-    launch_observers.append(observer)
-    try:
+    with observing(Observer()):
         kernel[(1,)](out, 2.0)
-    finally:
-        launch_observers.remove(observer)
     assert seen == [((1,), ["out", "value"])]
     kernel.add_pre_run_hook(lambda *args, **kwargs: seen.append(args))
     kernel[(1,)](out, 3.0)

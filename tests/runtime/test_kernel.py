@@ -22,7 +22,8 @@ from tilewright.runtime import grid as grids
 from tilewright.runtime.closure import scan
 from tilewright.runtime.descriptor import TensorDescriptor
 from tilewright.runtime.handle import CompiledKernel, SteppedKernel
-from tilewright.runtime.kernel import JITFunction, launch_observers
+from tilewright.runtime.kernel import JITFunction
+from tilewright.runtime.observers import LaunchObserver, observing
 
 CPU = pytest.param("cpu", marks=pytest.mark.cpu)
 FACTOR = tl.constexpr(2)
@@ -556,24 +557,21 @@ def test_warmup(cpu):
 def test_hooks_and_observers(target):
     seen = []
 
-    class Observer:
+    class Observer(LaunchObserver):
         def define(self, jit):
             seen.append(("define", jit.__name__))
 
-        def launch(self, jit, grid, arguments, options, run):
-            seen.append((jit.__name__, grid, arguments["value"], options))
-            return run()
+        def launch(self, launch):
+            name, value = launch.jit.__name__, launch.arguments["value"]
+            seen.append((name, launch.grid, value, launch.options))
+            return launch.run()
 
     kernel = JITFunction(fill.fn)
     x = np.zeros(1, np.float32)
     kernel[(1,)](x, 2.0)
-    observer = Observer()
-    launch_observers.append(observer)
-    try:
+    with observing(Observer()):
         JITFunction(place.fn)
         kernel[(1,)](x, 3.0, num_warps=2)
-    finally:
-        launch_observers.remove(observer)
     assert seen == [("define", "place"), ("fill", (1,), 3.0, {"num_warps": 2})]
     assert x[0] == 3
     calls = []

@@ -8,13 +8,12 @@ import sys
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import click
 
 from tilewright import compat
 from tilewright.cli.run import check_file
-from tilewright.cli.script import run_program
+from tilewright.cli.script import run_to_end
 from tilewright.instruments.check import ENGINES, checking
 
 
@@ -43,13 +42,9 @@ def check(wants_json: bool, engine: str, target: str, args: tuple[str, ...]) -> 
     if "torch" in Path(target).read_text(encoding="utf-8") and find_spec("torch"):
         compat.install()
         import_module("torch")  # so that its allocations are watched
-    status: Any = 0
     where = contextlib.redirect_stdout(sys.stderr) if wants_json else contextlib.nullcontext()
     with where, checking(engine) as findings:
-        try:
-            run_program(target, None, args)
-        except SystemExit as stop:
-            status = stop.code
+        status = run_to_end(target, args)
     sys.stdout.flush()
     click.echo(json.dumps(findings.as_json(), indent=2) if wants_json else findings.text())
     sys.exit(status or min(1, len(findings)))

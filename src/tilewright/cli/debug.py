@@ -13,11 +13,12 @@ from typing import Any
 import click
 
 from tilewright.cli.run import check_file
-from tilewright.cli.script import run_program, without_end
+from tilewright.cli.script import run_to_end, without_end
 from tilewright.config import options
 from tilewright.eager.machine import Eager
 from tilewright.ir.op import has_machine, machine
-from tilewright.runtime.kernel import JITFunction, launch_observers
+from tilewright.runtime.kernel import JITFunction
+from tilewright.runtime.observers import Launch, LaunchObserver, observing
 
 Program = tuple[int, int, int]
 
@@ -58,15 +59,8 @@ def debug(
     """
     check_file(target)
     stops = Stops(kernel, None if at_fault else program)
-    status: Any = 0
-    launch_observers.append(stops)
-    try:
-        with options(target="eager"):
-            run_program(target, None, args)
-    except SystemExit as stop:
-        status = stop.code
-    finally:
-        launch_observers.remove(stops)
+    with observing(stops), options(target="eager"):
+        status = run_to_end(target, args)
     if kernel is not None and kernel not in stops.launched:
         names = ", ".join(stops.launched) or "none"
         raise click.ClickException(f"{target} launched no kernel {kernel!r}; it launched: {names}")
@@ -113,7 +107,7 @@ class Debugger(pdb.Pdb):
             sys.settrace(None)
 
 
-class Stops:
+class Stops(LaunchObserver):
     """An observer of launches that runs those of one kernel, or all, in a debugger."""
 
     def __init__(self, kernel: str | None, program: Program | None):
@@ -121,20 +115,12 @@ class Stops:
         self.debugger = Debugger(program)
         self.launched: dict[str, None] = {}
 
-    def define(self, jit: JITFunction) -> None:
-        """Only launches count."""
-
-    def launch(
-        self,
-        jit: JITFunction,
-        grid: Any,
-        arguments: dict[str, Any],
-        options: dict[str, Any],
-        run: Callable[[], Any],
-    ) -> Any:
-        self.launched[jit.__name__] = None
-        wanted = self.kernel in (None, jit.__name__)
-        return self.debugger.run_kernel(jit, run) if wanted else run()
+    def launch(self, launch: Launch) -> Any:
+        name = launch.jit.__name__
+        self.launched[name] = None
+        if self.kernel in (None, name):
+            return self.debugger.run_kernel(launch.jit, launch.run)
+        return launch.run()
 
 
 def first_line(jit: JITFunction) -> int:

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import click
 
 from tilewright.cli.run import check_file
-from tilewright.cli.script import run_program
+from tilewright.cli.script import run_to_end
 from tilewright.config import options
 from tilewright.runtime.compile import make_ir
 from tilewright.runtime.handle import CompiledKernel
-from tilewright.runtime.kernel import launch_observers
+from tilewright.runtime.observers import Launch, LaunchObserver, observing
 from tilewright.targets.cuda.arch import ARCHES
 from tilewright.targets.cuda.target import CudaTarget
 
 
-class Collector:
+class Collector(LaunchObserver):
     """Keeps a stage of each version of one kernel that is launched."""
 
     def __init__(self, kernel: str, stage: str, arch: str):
@@ -29,23 +28,21 @@ class Collector:
         self.texts: dict[str, None] = {}
         self.launched: dict[str, None] = {}
 
-    def define(self, jit: Any) -> None:
-        """Only launches count."""
-
-    def launch(self, jit: Any, grid: Any, arguments: dict, options: dict, run: Callable) -> Any:
-        self.launched[jit.__name__] = None
-        handle = run()
-        if jit.__name__ == self.kernel and self.stage == "ptx":
-            self.texts.setdefault(ptx_of(jit, arguments, options, self.arch))
-        elif jit.__name__ == self.kernel and isinstance(handle, CompiledKernel):
+    def launch(self, launch: Launch) -> Any:
+        name = launch.jit.__name__
+        self.launched[name] = None
+        handle = launch.run()
+        if name == self.kernel and self.stage == "ptx":
+            self.texts.setdefault(ptx_of(launch, self.arch))
+        elif name == self.kernel and isinstance(handle, CompiledKernel):
             self.texts.setdefault(handle.asm[self.stage])
         return handle
 
 
-def ptx_of(jit: Any, arguments: dict[str, Any], options: dict[str, Any], arch: str) -> str:
-    """The PTX for a launch with these arguments, were they on a GPU of an architecture."""
+def ptx_of(launch: Launch, arch: str) -> str:
+    """The PTX for a launch, were its arrays on a GPU of an architecture."""
     target = CudaTarget(arch)
-    request = jit.prepare(arguments, options).on(target).request()
+    request = launch.jit.prepare(launch.arguments, launch.options).on(target).request()
     kernel, _ = make_ir(request, {})
     return target.assembly(target.lower(kernel, bounds=request.bounds, counters=False).text)
 
@@ -76,15 +73,8 @@ def dump(stage: str, arch: str, target: str, args: tuple[str, ...]) -> None:
         raise click.UsageError("say which kernel: tilewright dump FILE::KERNEL")
     check_file(file)
     collector = Collector(kernel, stage, arch)
-    launch_observers.append(collector)
-    status: Any = 0
-    try:
-        with options(target="cpu"), contextlib.redirect_stdout(sys.stderr):
-            run_program(file, None, args)
-    except SystemExit as stop:
-        status = stop.code
-    finally:
-        launch_observers.remove(collector)
+    with observing(collector), options(target="cpu"), contextlib.redirect_stdout(sys.stderr):
+        status = run_to_end(file, args)
     for text in collector.texts:
         click.echo(text)
     if not collector.texts:

@@ -6,13 +6,12 @@ import contextlib
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 
 import tilewright
 from tilewright.cli.run import check_file
-from tilewright.cli.script import run_program
+from tilewright.cli.script import run_to_end
 from tilewright.config import options
 from tilewright.instruments.explain import explaining
 from tilewright.instruments.hardware import Hardware, HardwareError, parse_hardware
@@ -63,14 +62,10 @@ def explain(
     check_file(target)
     machine = find_hardware(hardware)
     ledger = Ledger()
-    status: Any = 0
     where = contextlib.redirect_stdout(sys.stderr) if wants_json else contextlib.nullcontext()
-    with where, options(target=""), explaining(ledger, target, arch, touches=page_file is not None):
-        try:
-            with ledger:
-                run_program(target, None, args)
-        except SystemExit as stop:
-            status = stop.code
+    observed = explaining(ledger, target, arch, touches=page_file is not None)
+    with where, options(target=""), observed, ledger:
+        status = run_to_end(target, args)
     if page_file is not None:
         write_page(page_file, page(ledger, machine, target, tilewright.version))
     if wants_json:

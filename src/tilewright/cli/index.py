@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from typing import Any
 
 import click
 
 from tilewright.cli.index_table import IndexTableError, aligned, index_table
 from tilewright.cli.run import check_file
-from tilewright.cli.script import run_program
+from tilewright.cli.script import run_to_end
 from tilewright.instruments.index import Indexer, Row, Table
-from tilewright.runtime.kernel import launch_observers
+from tilewright.runtime.observers import observing
 
 SHOWN = 6  # elements of an access
 
@@ -49,15 +48,8 @@ def index_kernel(target: str, args: tuple[str, ...]) -> None:
         raise click.UsageError("say which kernel: tilewright index FILE::KERNEL")
     check_file(file)
     indexer = Indexer(kernel)
-    launch_observers.append(indexer)
-    status: Any = 0
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            run_program(file, None, args)
-    except SystemExit as stop:
-        status = stop.code
-    finally:
-        launch_observers.remove(indexer)
+    with observing(indexer), contextlib.redirect_stdout(sys.stderr):
+        status = run_to_end(file, args)
     if indexer.table is None:
         names = ", ".join(indexer.launched) or "none"
         raise click.ClickException(f"{file} launched no kernel {kernel!r}; it launched: {names}")

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType, TracebackType
+from typing import Any
 
 from tilewright import compat
 from tilewright.errors import InternalError, TilewrightError
@@ -34,6 +35,15 @@ def run_program(file: str | None, module: str | None, args: Sequence[str]) -> No
     except BaseException as error:
         report(error)
         sys.exit(STOPPED if isinstance(error, KeyboardInterrupt) else 1)
+
+
+def run_to_end(file: str, args: Sequence[str]) -> Any:
+    """Run a file as `__main__`; gives the status with which it would exit."""
+    try:
+        run_program(file, None, args)
+    except SystemExit as stop:
+        return stop.code
+    return 0
 
 
 def run_file(file: str, args: Sequence[str]) -> None:

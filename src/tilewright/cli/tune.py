@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from tilewright.cli.run import check_file
-from tilewright.cli.script import run_program
+from tilewright.cli.script import run_to_end
 from tilewright.instruments.wording import duration, plural
 from tilewright.runtime.autotune import Autotuner, Config, tune_observers
 
@@ -52,11 +52,8 @@ def tune(target: str, args: tuple[str, ...]) -> None:
         found.append(Tuning(name, key, chosen, is_known, seconds, timings, failures))
 
     tune_observers.append(note)
-    status: Any = 0
     try:
-        run_program(target, None, args)
-    except SystemExit as stop:
-        status = stop.code
+        status = run_to_end(target, args)
     finally:
         tune_observers.remove(note)
     sys.stdout.flush()

@@ -11,7 +11,12 @@ from typing import Any
 from tilewright import config
 from tilewright.compat.cache_names import FileCacheManager, default_cache_dir
 from tilewright.runtime.autotune import tune_observers
-from tilewright.runtime.kernel import compile_observers, launch_observers
+from tilewright.runtime.observers import (
+    Launch,
+    LaunchObserver,
+    compile_observers,
+    launch_observers,
+)
 
 propagate_env = True
 
@@ -149,16 +154,13 @@ class LaunchMetadata(dict):
         return {**self, **(told(grid, self.jit, self.arguments) if told else {})}
 
 
-class Hooks:
+class Hooks(LaunchObserver):
     """Calls a program's hooks around launches and compilations."""
 
-    def define(self, jit: Any) -> None:
-        """A new kernel is of no interest."""
-
-    def launch(self, jit: Any, grid: Any, arguments: dict, options: dict, run: Callable) -> Any:
-        metadata = LaunchMetadata(jit, grid, arguments, options)
+    def launch(self, launch: Launch) -> Any:
+        metadata = LaunchMetadata(launch.jit, launch.grid, launch.arguments, launch.options)
         call(runtime.launch_enter_hook, metadata)
-        result = run()
+        result = launch.run()
         call(runtime.launch_exit_hook, metadata)
         return result
 

@@ -14,32 +14,23 @@ from tilewright.instruments.poison import poisoned
 from tilewright.runtime.call import Call
 from tilewright.runtime.grid import Grid
 from tilewright.runtime.handle import SteppedKernel
-from tilewright.runtime.kernel import JITFunction, launch_observers
+from tilewright.runtime.observers import Launch, LaunchObserver, observing
 from tilewright.runtime.settings import current
 
 ENGINES = {"native": screen.look, "stepped": steps.step}
 
 
-class Checker:
+class Checker(LaunchObserver):
     """Takes launches over and runs them with every check on."""
 
     def __init__(self, findings: Findings, look: Callable[[Call, Grid, Findings], None]):
         self.findings = findings
         self.look = look
 
-    def define(self, jit: JITFunction) -> None:
-        """Nothing is noted of a kernel before it is launched."""
-
-    def launch(
-        self,
-        jit: JITFunction,
-        grid: Any,
-        arguments: dict[str, Any],
-        options: dict[str, Any],
-        run: Callable[[], Any],
-    ) -> Any:
-        call = jit.prepare(arguments, options, current().on("eager"))
-        sizes = call.grid(grid)
+    def launch(self, launch: Launch) -> Any:
+        jit, options = launch.jit, launch.options
+        call = jit.prepare(launch.arguments, options, current().on("eager"))
+        sizes = call.grid(launch.grid)
         if 0 not in sizes:
             self.look(call, sizes, self.findings)
         return SteppedKernel(jit, call.types, call.constants, options)
@@ -57,9 +48,5 @@ def checking(engine: str = "native") -> Iterator[Findings]:
         raise LaunchError(f"checks run on the engine {' or '.join(ENGINES)}, got {engine!r}")
     findings = Findings()
     checker = Checker(findings, ENGINES[engine])
-    launch_observers.append(checker)
-    try:
-        with poisoned(), watching(findings):
-            yield findings
-    finally:
-        launch_observers.remove(checker)
+    with observing(checker), poisoned(), watching(findings):
+        yield findings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,10 +16,13 @@ from tilewright.instruments.traffic import ArgumentInfo, KernelRun
 from tilewright.ir.types import DType
 from tilewright.passes import pipeline
 from tilewright.runtime import arrays
+from tilewright.runtime.call import Call
 from tilewright.runtime.closure import scan
 from tilewright.runtime.compile import Compilation
+from tilewright.runtime.entry import Entry
 from tilewright.runtime.grid import Grid
-from tilewright.runtime.kernel import Call, Entry, JITFunction, launch_observers
+from tilewright.runtime.kernel import JITFunction
+from tilewright.runtime.observers import Launch, LaunchObserver, observing
 from tilewright.runtime.signature import Leaf
 from tilewright.runtime.timing import measure
 
@@ -36,7 +39,7 @@ class RunTime:
     repeats: int
 
 
-class Explainer:
+class Explainer(LaunchObserver):
     """An observer of launches. Each launch has its effect exactly once.
 
     Of the kernels that are never launched, those of the file `script` are worth a word. With
@@ -62,22 +65,16 @@ class Explainer:
         if self.script in (None, os.path.realpath(code.co_filename)):
             self.ledger.define(jit.__name__, code.co_filename, code.co_firstlineno)
 
-    def launch(
-        self,
-        jit: JITFunction,
-        grid: Any,
-        arguments: dict[str, Any],
-        options: dict[str, Any],
-        run: Callable[[], Any],
-    ) -> Any:
-        call = jit.prepare(arguments, options)
+    def launch(self, launch: Launch) -> Any:
+        jit = launch.jit
+        call = jit.prepare(launch.arguments, launch.options)
         if call.target is None or call.target.is_recording(place_of(call)):
-            return run()
-        sizes = call.grid(grid)
+            return launch.run()
+        sizes = call.grid(launch.grid)
         key = (jit, call.key, sizes, shapes_of(call))
         if key in self.seen or 0 in sizes:
             with self.ledger.paused():
-                handle = run()
+                handle = launch.run()
             if key in self.seen:
                 self.ledger.add_kernel(self.seen[key])
             return handle
@@ -113,11 +110,8 @@ def explaining(
 ) -> Iterator[None]:
     """Launches inside are counted and timed, see `Explainer`."""
     explainer = Explainer(ledger, script, arch, touches)
-    launch_observers.append(explainer)
-    try:
+    with observing(explainer):
         yield
-    finally:
-        launch_observers.remove(explainer)
 
 
 def array_leaves(call: Call) -> list[Leaf]:

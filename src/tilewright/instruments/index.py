@@ -10,8 +10,9 @@ import numpy as np
 
 from tilewright.eager.memory import Touch
 from tilewright.runtime import arrays
+from tilewright.runtime.call import Call
 from tilewright.runtime.grid import Grid
-from tilewright.runtime.kernel import Call, JITFunction
+from tilewright.runtime.observers import Launch, LaunchObserver
 
 EVERY = 4  # so many programs or fewer are all shown
 
@@ -51,7 +52,7 @@ class Table:
     rows: list[Row]
 
 
-class Indexer:
+class Indexer(LaunchObserver):
     """An observer of launches that steps through some programs of one kernel's first launch."""
 
     def __init__(self, kernel: str):
@@ -59,24 +60,15 @@ class Indexer:
         self.table: Table | None = None
         self.launched: dict[str, None] = {}
 
-    def define(self, jit: JITFunction) -> None:
-        """Only launches count."""
-
-    def launch(
-        self,
-        jit: JITFunction,
-        grid: Any,
-        arguments: dict[str, Any],
-        options: dict[str, Any],
-        run: Callable[[], Any],
-    ) -> Any:
-        self.launched[jit.__name__] = None
-        if jit.__name__ == self.kernel and self.table is None:
-            call = jit.prepare(arguments, options)
-            sizes = call.grid(grid)
+    def launch(self, launch: Launch) -> Any:
+        name = launch.jit.__name__
+        self.launched[name] = None
+        if name == self.kernel and self.table is None:
+            call = launch.jit.prepare(launch.arguments, launch.options)
+            sizes = call.grid(launch.grid)
             if 0 not in sizes:
                 self.table = index(call, sizes)
-        return run()
+        return launch.run()
 
 
 def index(call: Call, grid: Grid) -> Table:

@@ -13,7 +13,7 @@ from typing import Any
 from tilewright import config as settings
 from tilewright.errors import CompileError, OutOfResources, TilewrightError
 from tilewright.runtime import cache
-from tilewright.runtime.kernel import unobserved
+from tilewright.runtime.observers import unobserved
 from tilewright.runtime.settings import current
 from tilewright.runtime.timing import measure
 from tilewright.runtime.trials import PLAIN, Trial, clear, device_of

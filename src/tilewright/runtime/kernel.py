@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from functools import partial
-from operator import itemgetter
 from types import SimpleNamespace
-from typing import Any, Protocol
+from typing import Any
 
 from tilewright.errors import CompileError, LaunchError
 from tilewright.lang.jit import JITCallable
@@ -18,47 +16,15 @@ from tilewright.runtime import settings as settings_in_force
 from tilewright.runtime.call import Call
 from tilewright.runtime.closure import scan
 from tilewright.runtime.compile import compile_kernel, front_ir
-from tilewright.runtime.grid import Grid, sizes
+from tilewright.runtime.entry import Entry
+from tilewright.runtime.grid import sizes
 from tilewright.runtime.handle import CompiledKernel, SteppedKernel
 from tilewright.runtime.launcher import MISSING, Ways, is_fixed
+from tilewright.runtime.observers import Launch, compile_observers, launch_observers
 from tilewright.runtime.settings import Settings, current
-from tilewright.runtime.signature import Parameter, Signature, Tree, leaves
+from tilewright.runtime.signature import Parameter, Signature
 from tilewright.runtime.wrapped import MockTensor
 from tilewright.targets.base import Shortcut, ShortcutSpec, Target
-
-
-class LaunchObserver(Protocol):
-    """Something that wants to see launches, or to take them over."""
-
-    def define(self, jit: JITFunction) -> None:
-        """A kernel or helper came to be."""
-
-    def launch(
-        self,
-        jit: JITFunction,
-        grid: Any,
-        arguments: dict[str, Any],
-        options: dict[str, Any],
-        run: Callable[[], Any],
-    ) -> Any:
-        """Do a launch, e.g. by `run()`, and give what it returns."""
-
-
-# Innermost last; empty in ordinary use, which is all that the short way of a launch checks.
-launch_observers: list[LaunchObserver] = []
-# Called as (jit, call, None) before a kernel is compiled, and with the handle afterwards.
-compile_observers: list[Callable[[JITFunction, Call, CompiledKernel | None], Any]] = []
-
-
-@contextmanager
-def unobserved() -> Iterator[None]:
-    """Launches inside are nobody's business, e.g. the trials of a tuner."""
-    observers = launch_observers[:]
-    launch_observers.clear()
-    try:
-        yield
-    finally:
-        launch_observers[:0] = observers
 
 
 class KernelInterface:
@@ -68,69 +34,6 @@ class KernelInterface:
 
     def __getitem__(self, grid: Any) -> Callable:
         return lambda *args, **kwargs: self.run(*args, grid=grid, warmup=False, **kwargs)
-
-
-class Entry:
-    """A kernel compiled for certain dtypes, constants and options, ready to be launched."""
-
-    __slots__ = ("handle", "run", "keep", "target", "settings", "place", "writes", "launches")
-
-    def __init__(
-        self,
-        handle: CompiledKernel,
-        trees: dict[str, Tree],
-        target: Target,
-        settings: Settings,
-        device: str,
-    ):
-        binary = handle.compilation.binary
-        self.handle = handle
-        self.run = binary.launch
-        self.target = target
-        self.settings = settings
-        self.place = target.place(device, settings.team)
-        self.launches = 0  # in Python, where all arguments were of classes it knew
-        self.writes = handle.compilation.writes
-        self.keep = kept_slots(trees)
-
-    def launch(self, grid: Grid, slots: tuple) -> CompiledKernel:
-        """Run with the slots of all arguments that are passed at run time or are 1."""
-        if 0 not in grid:
-            self.run(grid, slots if self.keep is None else self.keep(slots), self.place)
-        return self.handle
-
-    def is_due(self) -> bool:
-        """Count a launch in Python; whether it is the 4th, 8th, 16th, ..."""
-        count = self.launches = self.launches + 1
-        return count > 2 and not count & (count - 1)
-
-    def check_writable(self, writable: dict[str, bool]) -> None:
-        """Raise when the kernel writes to an argument that is read-only."""
-        for name, fine in writable.items():
-            if not fine and name in self.writes:
-                raise LaunchError(
-                    f"{self.handle.name}: argument {name!r} is read-only and the kernel writes to "
-                    "it; pass a copy, or make it writeable"
-                )
-
-
-def kept_slots(trees: dict[str, Tree]) -> Callable[[tuple], tuple] | None:
-    """What picks the slots that the code takes: not those of ints that are the constant 1."""
-    kept, position, dropped = [], 0, False
-    for tree in trees.values():
-        for leaf in leaves(tree):
-            if leaf.type is not None:
-                count = len(leaf.slots)
-                kept += range(position, position + count)
-                position += count
-            elif leaf.is_one:
-                position += 1
-                dropped = True
-    if not dropped:
-        return None
-    if len(kept) > 1:
-        return itemgetter(*kept)
-    return lambda slots: tuple(slots[i] for i in kept)
 
 
 class JITFunction(JITCallable, KernelInterface):
@@ -246,7 +149,8 @@ class JITFunction(JITCallable, KernelInterface):
             hook(*arguments.values(), **options)
         run = partial(self.direct, grid, arguments, options)
         for observer in launch_observers:
-            run = partial(observer.launch, self, grid, arguments, options, run)
+            launch = Launch(self, grid, arguments, options, run)
+            run = partial(observer.launch, launch)
         return run()
 
     def direct(self, grid: Any, arguments: dict[str, Any], options: dict[str, Any]) -> Any:

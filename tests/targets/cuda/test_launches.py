@@ -16,7 +16,8 @@ import tilewright as tw
 import tilewright.language as tl
 from tilewright.errors import LaunchError, OutOfBoundsError
 from tilewright.runtime import compile
-from tilewright.runtime.kernel import JITFunction, unobserved
+from tilewright.runtime.kernel import JITFunction
+from tilewright.runtime.observers import unobserved
 from tilewright.targets import base
 from tilewright.targets.cuda import driver
 from tilewright.targets.cuda.target import CUDA

@@ -11,7 +11,8 @@ import tilewright as tw
 import tilewright.language as tl
 from tilewright.errors import LaunchError, OutOfBoundsError
 from tilewright.runtime import arrays, compile
-from tilewright.runtime.kernel import JITFunction, unobserved
+from tilewright.runtime.kernel import JITFunction
+from tilewright.runtime.observers import unobserved
 from tilewright.targets.cuda import driver, modules
 from tilewright.targets.cuda.launch import check_all
 

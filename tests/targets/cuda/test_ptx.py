@@ -22,7 +22,8 @@ from tilewright import language as tl
 from tilewright.ir import types as t
 from tilewright.ir.inst import Kernel
 from tilewright.runtime.compile import make_ir
-from tilewright.runtime.kernel import JITFunction, launch_observers
+from tilewright.runtime.kernel import JITFunction
+from tilewright.runtime.observers import Launch, LaunchObserver, observing
 from tilewright.runtime.settings import current
 from tilewright.runtime.signature import inspect_arguments
 from tilewright.targets.cuda.target import CudaTarget, ptx_for
@@ -66,19 +67,17 @@ def kernel_of(case: cases.Case) -> Kernel:
     return kernel_ir(case.kernel, arguments, options)
 
 
-class Recorder:
+class Recorder(LaunchObserver):
     """Keeps the IR of the first launch of each kernel."""
 
     def __init__(self) -> None:
         self.kernels: dict[str, Kernel] = {}
 
-    def define(self, jit: Any) -> None:
-        """Only launches count."""
-
-    def launch(self, jit: Any, grid: Any, arguments: dict, options: dict, run: Any) -> Any:
-        if jit.__name__ not in self.kernels:
-            self.kernels[jit.__name__] = kernel_ir(jit, arguments, options)
-        return run()
+    def launch(self, launch: Launch) -> Any:
+        name = launch.jit.__name__
+        if name not in self.kernels:
+            self.kernels[name] = kernel_ir(launch.jit, launch.arguments, launch.options)
+        return launch.run()
 
 
 @cache
@@ -90,13 +89,9 @@ def kernels_of(path: Path) -> dict[str, Kernel]:
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     recorder = Recorder()
-    launch_observers.append(recorder)
-    try:
-        with tw.options(target="cpu"):
-            for _, run in module.cases():
-                run()
-    finally:
-        launch_observers.remove(recorder)
+    with observing(recorder), tw.options(target="cpu"):
+        for _, run in module.cases():
+            run()
     return recorder.kernels
 
 
