@@ -307,18 +307,20 @@ define internal void @note(ptr %p, i32, i32, i32) {
 @pytest.mark.parametrize("shape", [(16, 16, 16), (64, 64, 32), (128, 32, 64), (32, 512, 16)])
 @pytest.mark.parametrize("b_transposed", [False, True])
 @pytest.mark.parametrize("dtype", [ty.float32, ty.float16, ty.int8], ids=str)
-def test_every_cache_line_of_the_next_tiles_is_prefetched_once(shape, b_transposed, dtype):
+def test_every_cache_line_of_the_next_tiles_is_prefetched(shape, b_transposed, dtype):
+    """Lines that a row begins in once, and that of its last element, wherever lines begin."""
     m, n, k = shape
     gemm = gemm_function(
         m, n, k, dtype, ACC[dtype], HOST, a_direct=False, b_transposed=b_transposed
     )
 
-    def lines(rows, columns, stride):
-        row = range(0, columns * dtype.bytes, 64)
-        return [i * stride * dtype.bytes + byte for i in range(rows) for byte in row]
-
-    tile_b = (n, k) if b_transposed else (k, n)
-    assert addresses_prefetched(gemm) == [lines(m, k, 1000), lines(*tile_b, 2000)]
+    tiles = (m, k, 1000), (*((n, k) if b_transposed else (k, n)), 2000)
+    for found, (rows, columns, stride) in zip(addresses_prefetched(gemm), tiles, strict=True):
+        size, row = dtype.bytes, range(0, columns * dtype.bytes, 64)
+        starts = [i * stride * size + byte for i in range(rows) for byte in row]
+        ends = {(i * stride + columns - 1) * size for i in range(rows)}
+        assert [at for at in found if at in set(starts)] == starts
+        assert ends <= set(found)
 
 
 @pytest.mark.parametrize("dtype", [ty.float32, ty.float64, ty.int8], ids=str)

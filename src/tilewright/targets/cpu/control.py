@@ -20,6 +20,7 @@ spins = later("tilewright.targets.cpu.spins")
 def for_loop(x: Lowering, inst: Inst) -> None:
     """A counted loop."""
     e = x.e
+    x.loops[inst] = e.w.at
     low, high, step = (e.scalar(v).lane for v in inst.operands[:3])
     body = inst.blocks[0]
     carried = inst.operands[3:]
@@ -93,6 +94,7 @@ def share_in_place(x: Lowering, param: Value, value: Value, body: Block) -> None
 def while_loop(x: Lowering, inst: Inst) -> None:
     """A loop on a condition, which ends too when the launch is stopped."""
     e, w = x.e, x.e.w
+    x.loops[inst] = w.at
     condition, body = inst.blocks
     starts = [(p, v) for p, v in zip(condition.params, inst.operands, strict=True) if p.type.shape]
     for p, q, r in zip(condition.params, body.params, inst.results, strict=True):

@@ -15,6 +15,7 @@ from tilewright.targets.cpu.gemm_pack import (
     pack_rows_function,
     pack_transposed_function,
 )
+from tilewright.targets.cpu.kept import keep_tiles
 from tilewright.targets.cpu.routine import Function
 from tilewright.targets.cpu.sources import Corners, Needed, Unpacked, along_rows, is_flipped
 
@@ -81,15 +82,34 @@ class Tile:
         return make(g.k, g.n, self.dtype, g.operand, g.panel, machine, live=live)
 
     def pack(self) -> Lane:
-        """Pack it; gives where it is then."""
+        """Pack it, unless that was done before; gives where it is then."""
         x, place = self.x, self.place
+        b, w = x.e.b, x.e.w
         rows, columns = place.side(self.side)
-        target = place.b if self.side else place.a
+        spare, size = (place.b, place.b_bytes) if self.side else (place.a, place.a_bytes)
         live = rows.lane.known is None or columns.lane.known is None
         part = f"{self.first.typed}, {self.lead.typed}"
         part += f", {rows.lane.typed}, {columns.lane.typed}" if live else ""
-        x.call(self.routine(live), f"ptr {target}, {part}")
-        return Lane(target, t.pointer_to(place.gemm.operand))
+        kept = keep_tiles(x, self.source, place.home, size)
+        if kept is None:
+            x.call(self.routine(live), f"ptr {spare}, {part}")
+            return Lane(spare, t.pointer_to(place.gemm.operand))
+        found = kept.find(x, spare, self.first, self.lead, rows, columns)
+        number = b.bitcast(found, t.int64)
+        address = b.bitcast(b.bit_and(number, x.e.const(-2)), t.pointer_to(place.gemm.operand))
+        is_there = b.ne(b.bit_and(number, x.e.const(1)), x.e.const(0))
+        there, fresh, join = (w.new_label(stem) for stem in ("there", "fresh", "packed"))
+        w.write(f"br {is_there.typed}, label %{there}, label %{fresh}")
+        w.label(there)
+        following = b.add(number, x.e.const(size - 1))
+        w.write(f"store {following.typed}, ptr {place.nexts[self.side]}")
+        w.write(f"store i64 {place.gemm.n}, ptr {place.leads[self.side]}")
+        w.write(f"br label %{join}")
+        w.label(fresh)
+        x.call(self.routine(live), f"{address.typed}, {part}")
+        w.write(f"br label %{join}")
+        w.label(join)
+        return address
 
 
 def write_pack(x: Lowering, anchor: Anchor, place: Packed) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 from tilewright.codegen.lanes import Lane, llvm_type
@@ -38,34 +39,43 @@ def pack_rows_function(
         for h, x in enumerate(_interleave(r, parts)):
             r.store(x, r.at(there, h * lanes), lanes * operand.bytes)
 
-    def rows(i: Lane) -> None:
-        row = r.at(start, r.b.mul(i, _STRIDE))
+    def every_row(take: Callable[[Lane], None]) -> None:
+        if live:
+            r.count(r.index(0), _DEPTH, group, take)
+        else:
+            r.loop(k, group, take)
 
-        def panels(j: Lane) -> None:
+    def columns_of_panel(j: Lane) -> None:
+        here, there = r.at(start, r.times(j, width)), r.at(out, r.times(j, k * width))
+
+        def row(i: Lane) -> None:
+            source, target = r.at(here, r.b.mul(i, _STRIDE)), r.at(there, r.times(i, width))
+
             def columns(c: Lane) -> None:
-                here = r.at(row, r.times(j, width), c)
-                there = r.at(out, r.times(j, k * width), r.times(i, width), r.times(c, group))
                 for u in range(0, step, lanes):
-                    piece(r.at(here, u), r.at(there, u * group))
+                    piece(r.at(source, c, u), r.at(target, r.times(c, group), u * group))
 
             r.loop(width, step, columns)
 
-        def rest(c: Lane) -> None:
-            within = r.b.bit_and(c, r.index(width - 1))
-            there = r.at(out, r.times(r.b.sub(c, within), k), r.times(i, width))
-            piece(r.at(row, c), r.at(there, r.times(within, group)), r.b.sub(_COLUMNS, c))
+        every_row(row)
 
-        if not live:
-            r.loop(n // width, 1, panels)
-            return
-        whole = r.b.shr(_COLUMNS, r.index(width.bit_length() - 1))
-        r.count(r.index(0), whole, 1, panels)
-        r.count(r.times(whole, width), _COLUMNS, lanes, rest)
+    def rest(c: Lane) -> None:
+        within = r.b.bit_and(c, r.index(width - 1))
+        here = r.at(start, c)
+        there = r.at(out, r.times(r.b.sub(c, within), k), r.times(within, group))
+        left = r.b.sub(_COLUMNS, c)
+
+        def row(i: Lane) -> None:
+            piece(r.at(here, r.b.mul(i, _STRIDE)), r.at(there, r.times(i, width)), left)
+
+        every_row(row)
 
     if live:
-        r.count(r.index(0), _DEPTH, group, rows)
+        whole = r.b.shr(_COLUMNS, r.index(width.bit_length() - 1))
+        r.count(r.index(0), whole, 1, columns_of_panel)
+        r.count(r.times(whole, width), _COLUMNS, lanes, rest)
     else:
-        r.loop(k, group, rows)
+        r.loop(n // width, 1, columns_of_panel)
     return _finish(r, "rows", k, n, source, operand, panel, live)
 
 

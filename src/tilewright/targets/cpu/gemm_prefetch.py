@@ -45,5 +45,6 @@ class Prefetch:
         row = b.shr(number, r.index(self.lines_of_row.bit_length() - 1))
         column = b.bit_and(number, r.index(self.lines_of_row - 1))
         start = r.at(self.ptr, b.mul(row, self.stride), r.times(column, self.line))
-        for i in range(lines):
-            r.prefetch(r.at(start, i * self.line))
+        # Rows begin anywhere in a line, so that the last element may be in one line more.
+        for offset in (*range(0, lines * self.line, self.line), lines * self.line - 1):
+            r.prefetch(r.at(start, offset))

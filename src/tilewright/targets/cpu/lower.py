@@ -81,6 +81,7 @@ class Lowering:
     scratch: Scratch = field(default_factory=Scratch)
     places: dict[str, int] = field(default_factory=dict)  # by buffer: its offset
     imports: dict[str, str] = field(default_factory=dict)  # functions and how they are declared
+    loops: dict[Inst, int] = field(default_factory=dict)  # the scopes that loops are in
     routines: dict[str, Function] = field(default_factory=dict)  # by name: what is called
     packed: dict[Inst, products.Packed] = field(default_factory=dict)
     copies: dict[str, str] = field(default_factory=dict)  # by buffer: memory of a turned copy
@@ -123,6 +124,15 @@ class Lowering:
         self.e.w.write(f"call void @{routine.name}({arguments})")
 
     # --- blocks
+
+    def before_loop(self, block: Block) -> int:
+        """The scope that the innermost loop around a block is in; that of a program without."""
+        parents, owners = self.extents.parents, self.extents.owners
+        while block in parents:
+            if owners[block] in self.loops:
+                return self.loops[owners[block]]
+            block = parents[block]
+        return 1
 
     def block(self, block: Block, assigns: list[tuple[Value, Value]] = ()) -> None:
         """Everything in a block; then each value is assigned to its target's buffer."""

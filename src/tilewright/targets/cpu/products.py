@@ -65,6 +65,7 @@ class Packed:
         self.b_bytes = g.k * max(g.n, g.panel.width) * g.operand.bytes
         self.a = x.new_scratch(count * self.a_bytes)
         self.b = x.new_scratch(count * self.b_bytes)
+        self.home = x.plan.home[inst.result]
         self.a_now, self.lda = self.a, str(g.k)  # where the left operand is, and its row step
         self.b_now = self.b  # where the right one is
         self.slots, self.nexts, self.leads = (

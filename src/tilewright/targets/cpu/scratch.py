@@ -25,9 +25,16 @@ class Scratch:
         self.blocks: list[set[int]] = []  # what the blocks that are open have taken
 
     def take(self, size: int, forever: bool = False) -> int:
-        """The offset of a place, which is given back by its block at the latest."""
+        """The offset of a place, which is given back by its block at the latest.
+
+        What stays `forever` lies where nothing else ever did: the next program runs all of this
+        one's code again, also that before the place was taken.
+        """
         size = max(ALIGNMENT, -(-size // ALIGNMENT) * ALIGNMENT)
-        offset = self.find(size)
+        if forever:
+            offset, self.size = self.size, self.size + size
+        else:
+            offset = self.find(size)
         self.taken[offset] = size
         if self.blocks and not forever:
             self.blocks[-1].add(offset)
