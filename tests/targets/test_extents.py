@@ -124,6 +124,32 @@ def test_lesser_machines(level, turned, dtype):
 
 
 @tilewright.jit
+def apart(a, b, c, m, k, b0, b1, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    """Every step of k is a product of its own; between them, other tiles use the memory."""
+    rows, columns = tl.arange(0, M), tl.arange(0, N)
+    total = tl.zeros((M, N), tl.float32)
+    for start in range(0, k, K):
+        depth = start + tl.arange(0, K)
+        on = (rows < m)[:, None] & (depth < k)[None, :]
+        x = tl.load(a + rows[:, None] * k + depth[None, :], on, other=0)
+        y = tl.load(b + depth[:, None] * b0 + columns[None, :] * b1, (depth < k)[:, None], other=0)
+        total = total * 0.5 + tl.sqrt(tl.abs(tl.dot(x, y).to(tl.float32)))
+    tl.store(c + rows[:, None] * N + columns[None, :], total, (rows < m)[:, None])
+
+
+@pytest.mark.parametrize("rows", [1, 5, 16, 33, 64])
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16, np.int8])
+def test_products_that_start_from_zero(dtype, turned, rows):
+    a, b = random((rows, 70), dtype, 0), random((32, 70) if turned else (70, 32), dtype, 1)
+    steps, out = (1, 70) if turned else (32, 1), np.zeros((rows, 32), np.float32)
+    both(
+        apart, (3,), out, a, b, out, rows, 70, *steps,
+        M=64, N=32, K=32, tolerance=2e-2 if dtype == ml_dtypes.bfloat16 else 1e-3,
+    )  # fmt: skip
+
+
+@tilewright.jit
 def one_mask(a, b, c, m, k, fill, M: tl.constexpr):
     """Only the left operand is zero beyond k; rows beyond m are stored too."""
     i = tl.arange(0, M)

@@ -154,6 +154,20 @@ def test_shapes(dtype, shape):
     assert shape[1] % gemm.panel.width == 0
 
 
+@pytest.mark.parametrize("depth", [0, 8, 32])
+@pytest.mark.parametrize("dtype", [ty.float32, ty.bfloat16, ty.int8], ids=str)
+def test_sums_that_begin(dtype, depth):
+    """What the result held does not matter, also where there are no steps."""
+    (m, n, k), acc = (16, 128, 32), ACC[dtype]
+    options = {"a_direct": True, "native_bf16": True, "live": Live(depth=True), "fresh": True}
+    gemm = gemm_function(m, n, k, dtype, acc, HOST, **options)
+    a, b = random_tile(m, k, dtype, 1), random_tile(k, n, dtype, 2)
+    c = np.full((m, n), np.nan if dtype.is_float else 7, NUMPY[acc])
+    got = multiply(gemm, HOST, a, b, c, extents=(m, n, depth))
+    a, b = (x.astype(np.float64) for x in (a[:, :depth], b[:depth]))
+    np.testing.assert_allclose(got, a @ b, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("level", LESSER)
 @pytest.mark.parametrize("dtype", [ty.float32, ty.float64, ty.bfloat16, ty.uint8], ids=str)
 @pytest.mark.parametrize("shape", [(1, 16, 16), (16, 4, 8), (32, 64, 32)], ids=str)

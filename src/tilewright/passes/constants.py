@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -35,6 +36,12 @@ def number(value: Value) -> Number | None:
         return None
     found = inst.attrs["value"]
     return wrap(found, value.type.dtype) if value.type.dtype.is_integer else float(found)
+
+
+def is_zero(value: Value) -> bool:
+    """Whether every element is known to be zero, a float a positive one."""
+    found = number(value)
+    return found is not None and found == 0 and math.copysign(1, found) > 0
 
 
 def integer(value: Value) -> int | None:

@@ -135,7 +135,8 @@ def tile_inside(m: Memory, inst: Inst, index: tuple[Index, ...], a: Access) -> L
     tile, e, b, pointer = m.tile, m.e, m.e.b, inst.operands[0]
     sizes = [tile.loops.get(i.base.text, 1) for i in index]
     if (
-        prod(sizes) < FEWEST_ROWS
+        tile.rare
+        or prod(sizes) < FEWEST_ROWS
         or e.row.start is not None
         or not isinstance(a.pointer.stride, int)
     ):

@@ -116,7 +116,7 @@ def write_pack(x: Lowering, anchor: Anchor, place: Packed) -> None:
     """Pack an operand: at once from memory if the whole tile is there, else element by element."""
     e, w = x.e, x.e.w
     corners = Corners(x, anchor.source, needed_part(x, place, anchor))
-    inside = x.e.b.bit_and(corners.all_inside(), is_aligned(x, anchor, place))
+    inside = corners.both([corners.all_inside(), is_aligned(x, anchor, place)])
     direct, general, join = w.new_label("direct"), w.new_label("general"), w.new_label("join")
     w.open(direct)
     tile = read_direct(x, anchor, place, corners)

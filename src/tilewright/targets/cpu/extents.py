@@ -318,6 +318,8 @@ def extent_of(e: Evaluator, extent: Extent, size: int) -> Uniform:
 
 def pick(e: Evaluator, x: Uniform, y: Uniform, which: Callable[[Lane, Lane], Lane]) -> Uniform:
     depth = max(x.depth, y.depth)
+    if x.lane.text == y.lane.text:
+        return x
     return Uniform(e.at(depth, lambda: which(x.lane, y.lane)), depth)
 
 

@@ -64,7 +64,7 @@ class Product:
 
 @dataclass(frozen=True)
 class Gemm(Function):
-    """A function that adds A @ B to C.
+    """A function that adds A @ B to C, or with `fresh` writes it there.
 
     Its arguments are `ptr a, i64 lda, ptr b, ptr c, i64 ldc, ptr next_a, i64 next_lda, ptr next_b,
     i64 next_ldb, i64 rows, i64 columns, i64 depth`, leading dimensions in elements. A is row-major
@@ -82,6 +82,7 @@ class Gemm(Function):
     acc: DType
     panel: Panel
     product: Product
+    fresh: bool = False  # C is not added to, but written
 
     @property
     def bias(self) -> int:
@@ -115,6 +116,7 @@ def gemm_function(
     native_bf16: bool = False,
     b_transposed: bool = False,
     live: Live = Live(),
+    fresh: bool = False,
 ) -> Gemm:
     """The function for m x k times k x n, all powers of two, of matrices that were `operand`.
 
@@ -128,14 +130,16 @@ def gemm_function(
     product = _product(k, lanes, operand, acc, machine, native_bf16)
     blocks = _blocks(m, n, lanes, machine)
     r = Routine(machine)
-    kernel = _Kernel(r, (m, n, k), product, blocks, acc, a_direct, live)
+    kernel = _Kernel(r, (m, n, k), product, blocks, acc, a_direct, live, fresh)
     source_b = (n, k) if b_transposed else (k, n)
     kernel.write(Prefetch(r, "a", (m, k), operand), Prefetch(r, "b", source_b, operand))
-    marks = "_direct" * a_direct + "_bt" * b_transposed + live.mark
+    marks = "_direct" * a_direct + "_bt" * b_transposed + live.mark + "_new" * fresh
     name = f"tw_gemm_{m}x{n}x{k}_{operand.short}_{product.operand.short}_{acc.short}{marks}"
     made = r.finish(name, kernel.parameters)
     panel = Panel(blocks[-1].width, product.k_group)
-    return Gemm(name, made.definition, made.needs, m, n, k, product.operand, acc, panel, product)
+    return Gemm(
+        name, made.definition, made.needs, m, n, k, product.operand, acc, panel, product, fresh
+    )  # fmt: skip
 
 
 def _product(
@@ -218,8 +222,9 @@ class _Kernel:
         acc: DType,
         a_direct: bool,
         live: Live,
+        fresh: bool,
     ):
-        self.r, self.product, self.live = r, product, live
+        self.r, self.product, self.live, self.fresh = r, product, live, fresh
         *self.narrow, self.block = blocks
         self.m, self.n, self.k = shape
         self.a = Lane("%a", pointer_to(product.operand))
@@ -327,7 +332,8 @@ class _Kernel:
         def group(panel: Lane, k: Lane, acc: Sequence[Lane]) -> list[Lane]:
             return self._step(block, [r.at(row, k) for row in a], panel, acc)
 
-        sums = [r.load(ptr, block.lanes) for ptr in c]
+        zero = b.const(0, self.c.dtype.element_ty, block.lanes)
+        sums = [zero if self.fresh else r.load(ptr, block.lanes) for ptr in c]
         ahead = r.times(self.ldc, block.rows)
         for ptr in c:  # The next rows of C have been pushed out since they were used last.
             r.prefetch(r.at(ptr, ahead))

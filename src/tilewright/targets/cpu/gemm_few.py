@@ -37,6 +37,9 @@ def row_function(gemm: Gemm, source: DType, machine: Machine) -> Function:
     most = min(VECTORS, gemm.n // lanes)
     line = CACHE_LINE // source.bytes
 
+    def start(ptr: Lane) -> Lane:
+        return r.b.const(0, acc, lanes) if gemm.fresh else r.load(ptr, lanes)
+
     def sums(column: Lane, vectors: int, left: Lane | None) -> None:
         out = [r.at(of["c"], column, v * lanes) for v in range(vectors)]
 
@@ -50,7 +53,7 @@ def row_function(gemm: Gemm, source: DType, machine: Machine) -> Function:
             rows = [r.b.cast(row, gemm.operand) for row in rows]
             return [product.emit(r.b, h, x, row) for h, row in zip(held, rows, strict=True)]
 
-        found = r.count(r.index(0), of["depth"], 1, step, [r.load(ptr, lanes) for ptr in out])
+        found = r.count(r.index(0), of["depth"], 1, step, [start(ptr) for ptr in out])
         for value, ptr in zip(found, out, strict=True):
             r.store(value, ptr)
 
@@ -58,6 +61,7 @@ def row_function(gemm: Gemm, source: DType, machine: Machine) -> Function:
     r.count(r.index(0), whole, most * lanes, lambda i: sums(i, most, None))
     r.count(whole, columns, lanes, lambda i: sums(i, 1, r.b.sub(columns, i)))
     name = f"tw_row_{gemm.n}_{source.short}_{gemm.operand.short}_{acc.short}"
+    name += "_new" * gemm.fresh
     return r.finish(name, list(of.values()))
 
 
@@ -98,12 +102,14 @@ def few_columns_function(gemm: Gemm, source: DType, machine: Machine) -> Functio
                 whole, depth, wide, lambda k, *held: step(k, held, r.b.sub(depth, k)), held
             )
             place = r.at(of["c"], r.times(i, gemm.n), column)
-            r.store(r.b.add(r.load(place, together), sums_of(r, held)), place)
+            made = sums_of(r, held)
+            r.store(made if gemm.fresh else r.b.add(r.load(place, together), made), place)
 
         r.count(r.index(0), of["rows"], 1, row)
 
     r.count(r.index(0), columns, together, some)
     name = f"tw_few_{gemm.n}_{source.short}_{gemm.operand.short}x{product.k_group}_{acc.short}"
+    name += "_new" * gemm.fresh
     return r.finish(name, list(of.values()))
 
 

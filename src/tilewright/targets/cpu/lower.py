@@ -12,6 +12,7 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Block, Inst, Kernel, Value
 from tilewright.ir.types import Type
 from tilewright.later import later
+from tilewright.passes.constants import is_zero
 from tilewright.targets.counting import work_of
 from tilewright.targets.cpu import alone, control, stop, turned
 from tilewright.targets.cpu.ahead import Ahead
@@ -48,6 +49,8 @@ prints = later("tilewright.targets.cpu.prints")
 products = later("tilewright.targets.cpu.products")
 wholes = later("tilewright.targets.cpu.wholes")
 
+MEMSET = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
+CLEARED_BYTES = 512  # fewer take as long as a call
 MOST_SCRATCH = 1 << 30  # bytes of a program, and each thread has its own
 
 
@@ -162,7 +165,10 @@ class Lowering:
                 for anchor in item.anchors:
                     if anchor.kind == "pack":
                         products.packing(self, anchor, item.axis)
-                if item.anchors:
+                if all(map(self.is_cleared, item.anchors)):
+                    for anchor in item.anchors:
+                        self.clear(self.e.buffers[anchor.target])
+                else:
                     self.nest(item, self.complete(scheduler, item.anchors))
             else:
                 self.complete(scheduler, [item], everything=True)
@@ -237,6 +243,21 @@ class Lowering:
     def is_in_place(self, anchor: Anchor) -> bool:
         """Whether something would be assigned to itself: the sums that a product goes on with."""
         return anchor.kind == "assign" and self.same_buffer(anchor.target, anchor.value)
+
+    def is_cleared(self, anchor: Anchor) -> bool:
+        """Whether all that happens is that a tile which takes many stores becomes zero."""
+        if anchor.kind != "assign" or not is_zero(anchor.value):
+            return False
+        type = self.e.buffers[anchor.target].type
+        return type.size * type.dtype.bytes >= CLEARED_BYTES
+
+    def clear(self, buffer: Buffer) -> None:
+        size = buffer.type.size * buffer.type.dtype.bytes
+        self.e.w.declare(MEMSET)
+        self.e.w.write(
+            f"call void @llvm.memset.p0.i64(ptr align 64 {buffer.name}, i8 0, i64 {size}, i1 false)"
+        )
+        self.e.tails.pop(buffer.name, None)
 
     def same_buffer(self, target: Value, value: Value) -> bool:
         buffers = self.e.buffers

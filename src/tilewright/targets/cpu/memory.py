@@ -82,6 +82,7 @@ class Tile:
     """The loops around the rows of a nest."""
 
     depth: int  # of the block that the nest stands in
+    rare: bool = False  # rows are looked at one by one
     loops: dict[str, int] = field(default_factory=dict)  # by counter: how many turns
     inside: dict[tuple, Lane | None] = field(default_factory=dict)  # access -> if no row is out
 
@@ -202,7 +203,7 @@ class Memory:
                 self.inside[key] = inside
         if self.checks is None:  # which reads what is stored to
             self.streams.look(self, inst, key, a)
-        if e.row.cuts is None:
+        if e.row.cuts is None and not self.tile.rare:
             self.ahead.row(self, inst, a, self.streams.rows.get(key))
         if self.counters is not None:
             if key in self.checked and a.contiguous:

@@ -56,7 +56,7 @@ class NestWriter:
         self.nest = nest
         self.read_buffers = list(read_buffers)
         self.depth = self.w.at
-        self.memory.tile = Tile(self.depth)
+        self.memory.tile = Tile(self.depth, nest.rare)
         outer = [d for d, n in enumerate(nest.shape) if d != nest.axis]
         index = [self.e.scalar_index(0)] * len(nest.shape)
         self.is_row = all(nest.shape[d] == 1 for d in outer)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst
+from tilewright.passes.constants import is_zero
 from tilewright.targets.cpu.evaluate import Evaluator
 from tilewright.targets.cpu.extents import Extent, extent_of
 from tilewright.targets.cpu.forms import Form, Index, Uniform
@@ -41,6 +42,7 @@ def microkernel(x: Lowering, inst: Inst, live: Live) -> Gemm:
         a_direct=True,
         native_bf16=True,
         live=live,
+        fresh=is_zero(inst.operands[2]),
     )
 
 

@@ -39,8 +39,9 @@ def prefetch_row(nest: NestWriter, access: Inst, row: tuple[Index, ...], length:
         return
     w.declare(PREFETCH)
     writes = int(access.op.name == "store")
-    for offset in range(0, length * size, CACHE_LINE):
-        at = e.b.offset(form.base, e.const(offset // size))
+    # Rows begin anywhere in a line, so that the last element may be in one line more.
+    for offset in (*range(0, length, CACHE_LINE // size), length - 1):
+        at = e.b.offset(form.base, e.const(offset))
         w.write(f"call void @llvm.prefetch.p0({at.typed}, i32 {writes}, i32 3, i32 1)")
 
 

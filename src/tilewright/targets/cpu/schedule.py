@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.ir.inst import Block, Inst, Value
 from tilewright.later import later
+from tilewright.passes.constants import is_zero
 from tilewright.targets.cpu.follow import follow, source_dim
 from tilewright.targets.cpu.interleaved import lie_between
 from tilewright.targets.cpu.kinds import CONTROL, MOVES, WHOLE
@@ -133,12 +134,12 @@ class Scheduler:
     def dot(self, inst: Inst) -> list[Anchor]:
         """Both operands packed, the accumulator in the buffer of the result, then the product."""
         x, y, acc = inst.operands
-        return [
-            Anchor("pack", inst, x.type.shape, x, side=0, source=sources.find_source(self.plan, x)),
-            Anchor("pack", inst, y.type.shape, y, side=1, source=sources.find_source(self.plan, y)),
-            Anchor("assign", inst, acc.type.shape, acc, inst.result),
-            Anchor("dot", inst, ()),
+        packs = [
+            Anchor("pack", inst, v.type.shape, v, side=i, source=sources.find_source(self.plan, v))
+            for i, v in enumerate((x, y))
         ]
+        before = [] if is_zero(acc) else [Anchor("assign", inst, acc.type.shape, acc, inst.result)]
+        return [*packs, *before, Anchor("dot", inst, ())]
 
     # --- what an anchor reads
 
