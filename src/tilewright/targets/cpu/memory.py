@@ -84,6 +84,7 @@ class Tile:
     depth: int  # of the block that the nest stands in
     loops: dict[str, int] = field(default_factory=dict)  # by counter: how many turns
     inside: dict[tuple, Lane | None] = field(default_factory=dict)  # access -> if no row is out
+    goes_on: bool = False  # whether the next turn of a loop around goes on where a row ends
 
 
 @dataclass(eq=False, slots=True)
