@@ -122,3 +122,54 @@ def test_a_factor_for_each_row_is_made_before_both_versions_of_a_row(rows, width
     expected = (x.astype(np.float64) * weight[:, None]).sum(0)
     np.testing.assert_allclose(out[:cols], expected[:cols], rtol=1e-5, atol=1e-6)
     assert (out[cols:] == 0).all()
+
+
+@tw.jit
+def both_ways(value1, place1, value2, place2):
+    take = (value1 > value2) | ((value1 == value2) & (place1 < place2))
+    return tl.where(take, value1, value2), tl.where(place2 > place1, place1, place2)
+
+
+@tw.jit
+def summed_places(value1, place1, value2, place2):
+    take = place1 >= place2
+    return tl.where(take, value1, value2), place1 + place2
+
+
+@tw.jit
+def places_kernel(x_ptr, out_ptr, cols, FUNCTION: tl.constexpr, BLOCK: tl.constexpr):
+    col = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + col, mask=col < cols, other=-100.0)
+    value, place = tl.reduce((x, col), 0, FUNCTION)
+    tl.store(out_ptr, value)
+    tl.store(out_ptr + 1, place.to(tl.float32))
+
+
+@pytest.mark.parametrize("cols", [3, 64, 200, 1000])
+def test_places_are_compared_where_the_function_keeps_them(cols):
+    x = inputs(1, cols)[0]
+    out = np.zeros(2, np.float32)
+    places_kernel[(1,)](x, out, cols, FUNCTION=both_ways, BLOCK=1024)
+    assert out.tolist() == [x.max(), 0]
+    places_kernel[(1,)](x, out, cols, FUNCTION=summed_places, BLOCK=1024)
+    assert out[1] == 1024 * 1023 / 2
+
+
+@tw.jit
+def best_kernel(x_ptr, out_ptr, cols, LEFT: tl.constexpr, BLOCK: tl.constexpr):
+    col = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + col, mask=col < cols, other=float("nan"))
+    tl.store(out_ptr, tl.argmax(x, 0, tie_break_left=LEFT))
+    tl.store(out_ptr + 1, tl.argmin(x, 0, tie_break_left=LEFT))
+
+
+@pytest.mark.parametrize("cols", [5, 100, 1024])
+@pytest.mark.parametrize("nan", [0.0, 0.3, 0.99])
+def test_first_of_equal_extremes_beside_nan(cols, nan):
+    random = np.random.default_rng(cols)
+    x = random.integers(-3, 4, cols).astype(np.float32)
+    x[random.random(cols) < nan] = np.nan
+    x[cols // 2] = 1.0
+    out = np.zeros(2, np.int32)
+    best_kernel[(1,)](x, out, cols, LEFT=True, BLOCK=1024)
+    assert out.tolist() == [np.nanargmax(x), np.nanargmin(x)]

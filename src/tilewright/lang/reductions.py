@@ -148,16 +148,20 @@ def reduce_or(input: Any, axis: Any = None, keep_dims: bool = False) -> tensor:
 # --- extremes
 
 
-def beyond(value1: tensor, value2: tensor, up: bool) -> tensor:
-    """Whether the first of two is further up, or further down; everything is beyond NaN."""
+def beyond(value1: tensor, value2: tensor, up: bool, tie: Any = None) -> tensor:
+    """Whether the first of two is further up, or further down, or wins a tie; everything is
+    beyond NaN."""
     further = value1 > value2 if up else value1 < value2
+    if tie is not None:  # next to the comparison: where it is known to be won, they are one
+        further = further | tie
     return further | (value2 != value2) if value2.dtype.is_float else further
 
 
 @builtin
 def left_if_above(value1: tensor, index1: tensor, value2: tensor, index2: tensor) -> tuple:
     """The larger of two, the earlier one where they are equal."""
-    take = beyond(value1, value2, True) | ((value1 == value2) & (index1 < index2))
+    tie = (value1 == value2) & (index1 < index2)
+    take = beyond(value1, value2, True, tie)
     return a.where(take, value1, value2), a.where(take, index1, index2)
 
 
@@ -171,7 +175,8 @@ def any_if_above(value1: tensor, index1: tensor, value2: tensor, index2: tensor)
 @builtin
 def left_if_below(value1: tensor, index1: tensor, value2: tensor, index2: tensor) -> tuple:
     """The smaller of two, the earlier one where they are equal."""
-    take = beyond(value1, value2, False) | ((value1 == value2) & (index1 < index2))
+    tie = (value1 == value2) & (index1 < index2)
+    take = beyond(value1, value2, False, tie)
     return a.where(take, value1, value2), a.where(take, index1, index2)
 
 

@@ -54,7 +54,7 @@ class Ahead:
             return
         param = m.param(inst)
         size = m.e.row.length * a.size
-        if param is None or size >= PAGE // 2 or m.e.row.start is not None:
+        if param is None or size >= PAGE // 2 or m.e.row.start is not None or m.tile.goes_on:
             return
         change = int(not is_load)
         distance = self.distance(m, inst, inst.operands[0].type.size * a.size, size)

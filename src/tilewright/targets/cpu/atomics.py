@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilewright.codegen.lanes import Lanes
@@ -88,18 +89,20 @@ def plain_row(m: Memory, inst: Inst, a: Access, value: Lane) -> Lane:
 
 
 def plain_lanes(m: Memory, inst: Inst, a: Access, lanes: list[Lane]) -> Lane:
-    """One lane after the other."""
+    """One lane after the other, out of the vectors: through memory would take twice as long."""
     e, b = m.e, m.e.b
     width = lanes[0].width
-    pointer, mask = (b.splat(e.lanes_of(x), width) for x in (a.pointer, a.mask))
+    if not a.unmasked:
+        return lane_by_lane(m, inst, a, lanes, plain_now)
+    pointer, (value,) = b.splat(e.lanes_of(a.pointer), width), lanes
     out = b.const(0, a.dtype, width)
     for i in range(width):
-        values = [b.extract(x, i) for x in lanes]
-        on = mask if mask.text == e.true.lane.text else b.extract(mask, i)
-        old = atomic_lane(m, inst, b.extract(pointer, i), values, on, plain_now)
+        old = plain_now(m, inst, b.extract(pointer, i), [b.extract(value, i)])
         if width == 1:
             return old
-        out = b.value(f"insertelement {out.typed}, {old.typed}, i32 {i}", a.dtype, width)
+        if inst.result in e.buffers:
+            text = f"insertelement {out.typed}, {old.typed}, i32 {i}"
+            out = b.value(text, a.dtype, width)
     return out
 
 
@@ -181,29 +184,70 @@ def swap_group(m: Memory, inst: Inst, pointer: Lane, value: Lane) -> Lane:
 
 
 def locked_lanes(m: Memory, inst: Inst, a: Access, lanes: list[Lane]) -> Lane:
-    """One locked read-modify-write for each lane that is on: a loop, the lock takes the time."""
+    """One locked read-modify-write for each lane that is on: the lock takes the time."""
+    return lane_by_lane(m, inst, a, lanes, atomic_now)
+
+
+def lane_by_lane(
+    m: Memory, inst: Inst, a: Access, lanes: list[Lane], now: Callable[..., Lane]
+) -> Lane:
+    """A loop over lanes, which come through memory; gives what was there, if that is read."""
     e, b, w = m.e, m.e.b, m.e.w
     width = lanes[0].width
-    pointer, mask = (b.splat(e.lanes_of(x), width) for x in (a.pointer, a.mask))
+    pointer, mask = b.splat(e.lanes_of(a.pointer), width), e.lanes_of(a.mask)
     if width == 1:
-        return atomic_lane(m, inst, pointer, lanes, mask, atomic_now)
-    groups = [pointer, mask, *lanes, b.const(0, a.dtype, width)]
-    groups = [b.cast(x, t.uint8) if x.dtype is t.int1 else x for x in groups]
-    places = [Lane(w.alloca(x.type, 1), t.pointer_to(stored(x))) for x in groups]
-    for x, place in zip(groups, places, strict=True):
-        w.write(f"store {x.typed}, ptr {place.text}, align 64")
+        return atomic_lane(m, inst, pointer, lanes, mask, now)
+    places = [Spilled.of(m, x) for x in (pointer, mask, *lanes)]
+    gives = inst.result in e.buffers
+    out = Spilled.of(m, b.const(0, a.dtype, width), always=gives) if gives else None
     loop = Loop(w, "0", str(width), "1")
     number = Lane(loop.open(), t.int64)
-    at = [b.offset(p, number, stored(x)) for x, p in zip(groups, places, strict=True)]
-    one, on, *values = (one_of(b, x, p) for x, p in zip(groups[:-1], at, strict=False))
-    values = [b.cast(v, a.dtype) for v in values]
-    old = atomic_lane(m, inst, one, values, b.cast(on, t.int1), atomic_now)
-    old = b.cast(old, groups[-1].dtype)
-    w.write(f"store {old.typed}, ptr {at[-1].text}, align {a.size}")
+    one, on, *values = (x.lane(m, number) for x in places)
+    old = atomic_lane(m, inst, one, values, on, now)
+    if out is not None:
+        out.put(m, number, old)
     e.forget(loop.close())
-    kind = groups[-1].type
-    found = b.value(f"load {kind}, ptr {places[-1].text}, align 64", groups[-1].dtype, width)
-    return b.cast(found, a.dtype)
+    return b.const(0, a.dtype, width) if out is None else out.all(m)
+
+
+@dataclass(frozen=True, slots=True)
+class Spilled:
+    """Lanes in memory on the stack, or a number that is the same in all."""
+
+    whole: Lane
+    place: Lane | None
+    dtype: DType
+
+    @staticmethod
+    def of(m: Memory, x: Lane, always: bool = False) -> Spilled:
+        if x.width == 1 or (x.text.startswith("splat (") and not always):
+            return Spilled(x, None, x.dtype)
+        dtype = x.dtype
+        x = m.e.b.cast(x, t.uint8) if dtype is t.int1 else x
+        place = Lane(m.e.w.alloca(x.type, 1), t.pointer_to(stored(x)))
+        m.e.w.write(f"store {x.typed}, ptr {place.text}, align 64")
+        return Spilled(x, place, dtype)
+
+    def lane(self, m: Memory, number: Lane) -> Lane:
+        """One lane; booleans are bytes in memory."""
+        b, x = m.e.b, self.whole
+        if self.place is None:
+            return x if x.width == 1 else b.extract(x, 0)
+        one = one_of(b, x, b.offset(self.place, number, stored(x)))
+        return b.cast(one, self.dtype) if self.dtype is t.int1 else one
+
+    def put(self, m: Memory, number: Lane, old: Lane) -> None:
+        """Write one lane."""
+        b = m.e.b
+        old = b.cast(old, self.whole.dtype)
+        place = b.offset(self.place, number, stored(self.whole))
+        m.e.w.write(f"store {old.typed}, ptr {place.text}, align {self.whole.dtype.bytes}")
+
+    def all(self, m: Memory) -> Lane:
+        """All lanes, as they are in memory now."""
+        b, x = m.e.b, self.whole
+        lanes = b.value(f"load {x.type}, ptr {self.place.text}, align 64", x.dtype, x.width)
+        return b.cast(lanes, self.dtype)
 
 
 def stored(x: Lane) -> DType:

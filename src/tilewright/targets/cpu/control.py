@@ -4,51 +4,40 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilewright.codegen.counting import either_way
 from tilewright.codegen.literals import Lane
 from tilewright.ir.inst import Block, Inst, Value
 from tilewright.later import later
+from tilewright.targets.cpu import loop_tiles
+from tilewright.targets.cpu.counted import counted_loop, hand_on_scalars, open_counted
 from tilewright.targets.cpu.forms import Uniform
-from tilewright.targets.cpu.loops import Carried, Loop
+from tilewright.targets.cpu.loops import Carried
 
 if TYPE_CHECKING:
     from tilewright.targets.cpu.lower import Lowering
 
+loop_pieces = later("tilewright.targets.cpu.loop_pieces")
 spins = later("tilewright.targets.cpu.spins")
 
 
 def for_loop(x: Lowering, inst: Inst) -> None:
     """A counted loop."""
+    pieces = loop_tiles.find_pieces(x, inst)
+    if pieces is not None:
+        loop_pieces.PieceLoop(x, inst, pieces).write()
+        return
     e = x.e
     x.loops[inst] = e.w.at
-    low, high, step = (e.scalar(v).lane for v in inst.operands[:3])
     body = inst.blocks[0]
-    carried = inst.operands[3:]
     params = body.params[1:]
-    share_buffers(x, inst, params, carried, body)
-    high, mirror = either_way(e.b, low, high, step)
-    loop = Loop(
-        e.w, low.text, high.text, step.text, low.type, low.dtype.is_signed,
-        downwards=step.known is not None and step.known < 0,
-        mirror="" if mirror is None else mirror.text,
-    )  # fmt: skip
-    phis = carry_scalars(x, loop, carried)
-    counter = Lane(loop.open(), low.dtype)
-    depth = e.w.at
-    e.bound[body.params[0]] = Uniform(counter, depth)
-    for k, entry in phis.items():
-        e.bound[params[k]] = Uniform(entry.phi, depth)
-    ends = body.terminator.operands
-    x.block(body, [(params[k], ends[k]) for k in range(len(params)) if params[k].type.shape])
-    for k, entry in phis.items():
-        entry.next = e.scalar(ends[k]).lane
+    share_buffers(x, inst, params, inst.operands[3:], body)
+    loop, scalars = counted_loop(e, inst)
+    open_counted(e, inst, loop, scalars)
+    ends = body.terminator.operands if body.terminator is not None else ()
+    x.block(body, [(p, v) for p, v in zip(params, ends, strict=True) if p.type.shape])
+    hand_on_scalars(e, inst, scalars)
     e.forget(loop.close())
-    for k, entry in phis.items():
+    for k, entry in scalars.items():
         e.bound[inst.results[k]] = Uniform(entry.phi, e.w.at)
-
-
-def carry_scalars(x: Lowering, loop: Loop, carried: tuple[Value, ...]) -> dict[int, Carried]:
-    return {k: loop.carry(x.e.scalar(v).lane) for k, v in enumerate(carried) if not v.type.shape}
 
 
 def share_buffers(

@@ -85,6 +85,7 @@ class Tile:
     rare: bool = False  # rows are looked at one by one
     loops: dict[str, int] = field(default_factory=dict)  # by counter: how many turns
     inside: dict[tuple, Lane | None] = field(default_factory=dict)  # access -> if no row is out
+    goes_on: bool = False  # whether the next turn of a loop around goes on where a row ends
 
 
 @dataclass(eq=False, slots=True)

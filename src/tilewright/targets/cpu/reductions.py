@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from math import inf, nan
 
@@ -15,7 +15,7 @@ from tilewright.targets.cpu.branches import meet
 from tilewright.targets.cpu.buffers import read_raw, write_buffer
 from tilewright.targets.cpu.evaluate import Evaluator
 from tilewright.targets.cpu.extremes import extreme_number, has_range
-from tilewright.targets.cpu.forms import Index, Uniform, Vector
+from tilewright.targets.cpu.forms import Form, Index, Steps, Uniform, Vector
 from tilewright.targets.cpu.loops import Carried, Loop
 from tilewright.targets.cpu.regions import combined
 from tilewright.targets.cpu.rows import shuffle, shuffle_pair
@@ -173,7 +173,7 @@ class RowReductions:
         cover = e.cover(at)
         if cover is not None:
             values = self.without_rest(reduction, values, e.prefix_lanes(cover))
-        new = self.accumulate(reduction, old, values)
+        new = self.accumulate(reduction, old, values, self.rising(inst, at))
         if not reduction.combine:
             start = next(i.base for i in at if i.vector)
             first = self.b.eq(start, e.const(copy * e.row.width))
@@ -188,7 +188,20 @@ class RowReductions:
         ]
         return [self.b.select(cover, v, n) for v, n in zip(values, nothing, strict=True)]
 
-    def accumulate(self, reduction: Reduction, xs: list[Lane], ys: list[Lane]) -> list[Lane]:
+    def rising(self, inst: Inst, at: tuple[Index, ...]) -> list[int]:
+        """The operands that grow along the row, as positions do."""
+        if inst.attrs.get("combine"):
+            return []
+        row = tuple(self.e.whole_index(i) for i in at)
+        return [k for k, x in enumerate(inst.operands) if rises(self.e.eval(x, row), self.e)]
+
+    def accumulate(
+        self,
+        reduction: Reduction,
+        xs: list[Lane],
+        ys: list[Lane],
+        rising: Collection[int] = (),
+    ) -> list[Lane]:
         """Accumulators with more elements taken in."""
         if reduction.in_order and xs[0].width > 1:
             # As one row of twice the width, of which each lane and the next become one.
@@ -199,7 +212,7 @@ class RowReductions:
         if not reduction.is_extreme:
             if reduction.combine in OPPOSITE and has_range(self.b, xs[0].dtype):
                 return [extreme_number(self.b, reduction.combine, xs[0], ys[0])]
-            return combined(self.e, reduction.inst, xs, ys)
+            return combined(self.e, reduction.inst, xs, ys, rising)
         out = []
         for name, x, y in zip(reduction.names, xs, ys, strict=True):
             # An accumulator is never NaN, so one comparison decides (a single vmaxps).
@@ -272,6 +285,16 @@ class RowReductions:
         """The best of all numbers, or NaN if there were none: then both are where they began."""
         untouched = self.b.gt(worst, best) if reduction.combine == "max" else self.b.lt(worst, best)
         return self.b.select(untouched, self.b.like(best, nan), best)
+
+
+def rises(form: Form, e: Evaluator) -> bool:
+    """Whether a row's elements are known to grow, none wrapping around."""
+    if not isinstance(form, Steps) or not form.dtype.is_integer or form.narrow is not None:
+        return False
+    start, step = form.base.known, form.stride
+    if start is None or not isinstance(step, int) or start < 0 or step <= 0:
+        return False
+    return start + step * e.row.length < 1 << form.dtype.bits - 1
 
 
 def put(e: Evaluator, value: Value, place: tuple[Index, ...], lane: Lane) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from tilewright.codegen.literals import Lane
 from tilewright.errors import InternalError, UnsupportedError
+from tilewright.ir import types as t
 from tilewright.ir.inst import Block, Inst, Value
 from tilewright.ir.op import OPS
 
@@ -13,13 +15,48 @@ if TYPE_CHECKING:
     from tilewright.targets.cpu.evaluate import Evaluator
 
 
-def combined(e: Evaluator, inst: Inst, xs: list[Lane], ys: list[Lane]) -> list[Lane]:
-    """Two groups of lanes as one, by the op that is named or by the region."""
+LESS_OR_MORE = {"lt": (True, False), "le": (True, False), "gt": (False, True), "ge": (False, True)}
+
+
+def combined(
+    e: Evaluator, inst: Inst, xs: list[Lane], ys: list[Lane], rising: Collection[int] = ()
+) -> list[Lane]:
+    """Two groups of lanes as one, by the op that is named or by the region.
+
+    `rising` has the operands of which each element is less than any later one.
+    """
     name = inst.attrs.get("combine")
     if not name:
-        return run_block(e, inst.blocks[0], [*xs, *ys])
+        block = inst.blocks[0]
+        known = dict(zip(block.params, [*xs, *ys], strict=True))
+        known.update(compared(e, block, rising, xs[0].width))
+        return run_insts(e, block, known)
     (x,), (y,) = xs, ys
     return [OPS[name].emit(e.b, x, y)]
+
+
+def compared(e: Evaluator, block: Block, rising: Collection[int], width: int) -> dict[Value, Lane]:
+    """The comparisons of elements with later ones whose results are known."""
+    half = len(block.params) // 2
+    later = {block.params[k]: block.params[half + k] for k in rising if is_choice(block, k, half)}
+    out = {}
+    for inst in block.insts:
+        if inst.op.name in LESS_OR_MORE:
+            x, y = inst.operands
+            forward, backward = LESS_OR_MORE[inst.op.name]
+            if later.get(x) is y or later.get(y) is x:
+                truth = forward if later.get(x) is y else backward
+                out[inst.result] = e.b.const(truth, t.int1, width)
+    return out
+
+
+def is_choice(block: Block, k: int, half: int) -> bool:
+    """Whether a result is one of the two elements of its operand."""
+    both = {block.params[k], block.params[half + k]}
+    end = block.terminator.operands[k] if block.terminator is not None else None
+    made = end.inst if end is not None else None
+    chosen = {end} if made is None or made.op.name != "select" else set(made.operands[1:])
+    return chosen <= both
 
 
 def run_block(e: Evaluator, block: Block, lanes: list[Lane]) -> list[Lane]:
@@ -33,6 +70,8 @@ def run_insts(
 ) -> list[Lane]:
     """The same with what is known so far, where `on` holds."""
     for inst in block.insts:
+        if inst.results and inst.results[0] in known:
+            continue
         if inst.op.name == "yield":
             return [lane_in(e, known, x) for x in inst.operands]
         known.update(zip(inst.results, run_inst(e, inst, known, on), strict=True))

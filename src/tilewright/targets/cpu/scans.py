@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, walk
 from tilewright.ir.types import DType
+from tilewright.targets.cpu.buffers import Buffer
 from tilewright.targets.cpu.evaluate import Evaluator, Row
 from tilewright.targets.cpu.forms import Index
 from tilewright.targets.cpu.loops import Loop
@@ -18,6 +20,7 @@ from tilewright.targets.cpu.rows import (
     chunks,
     counted,
     filled,
+    flat,
     lanes_for,
     mirrored,
     read,
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
     from tilewright.targets.cpu.lower import Lowering
 
 FEWEST_LANES = 4  # that are worth combining at doubling distances
+TABLES = 4  # of a histogram
+MOST_BINS = 512  # of each: more do not stay in the cache
 LONGEST_REGION = 32  # instructions of a combining function that is written once for each distance
 
 
@@ -168,15 +173,37 @@ def running_dtype(inst: Inst, dtype: DType) -> DType:
 
 
 def histogram(x: Lowering, inst: Inst) -> None:
-    """Count element after element; what is not counted adds 0 to the first bin."""
+    """Count element after element, in tables of their own that are summed at the end."""
     e, b = x.e, x.e.b
-    out, bins = x.buffer(inst.result), inst.attrs.get("bins", 1)
-    filled(e, out.type, out.name, 0, lanes_for(x.machine.vector_bytes, bins, out))
-    source = e.buffers[inst.operands[0]]
-    with counted(e, source.type.size) as i:
-        number = b.bitcast(b.cast(read(e, source, at(e, i)), t.int64), t.uint64)
-        counts = b.lt(number, b.const(bins, t.uint64))
-        if len(inst.operands) > 1:
-            counts = b.bit_and(counts, read(e, e.buffers[inst.operands[1]], at(e, i)))
-        slot = at(e, b.bitcast(b.select(counts, number, b.const(0, t.uint64)), t.int64))
-        write(e, out, b.add(read(e, out, slot), b.cast(counts, t.int32)), slot)
+    out, bins = flat(x.buffer(inst.result)), inst.attrs.get("bins", 1)
+    source = flat(e.buffers[inst.operands[0]])
+    size = source.type.size
+    # Equal neighbours wait for each other, unless their tables differ.
+    several = bins <= MOST_BINS and size >= 2 * TABLES * bins
+    lanes = x.machine.vector_bytes // 4
+    room = out.type.with_shape((-(-(bins + 1) // lanes) * lanes,))  # the last: what is not counted
+    tables = [Buffer(x.new_scratch(4 * room.size), room) for _ in range(TABLES if several else 1)]
+    for table in tables:
+        filled(e, room, table.name, 0, lanes)
+    width = lanes_for(x.machine.vector_bytes, size, out, source)
+    with chunks(e, size, width) as c:
+        slots = slots_of(x, inst, source, c, bins)
+        for k in range(width):
+            place, table = b.extract(slots, k), tables[k % len(tables)]
+            place = at(e, b.cast(place, t.int64))
+            write(e, table, b.add(read(e, table, place), b.const(1, t.int32)), place)
+    with chunks(e, bins, min(bins, lanes)) as c:
+        write(e, out, reduce(b.add, [read(e, table, c) for table in tables]), c)
+
+
+def slots_of(x: Lowering, inst: Inst, source: Buffer, c: Index, bins: int) -> Lane:
+    """Where the elements of a chunk are counted."""
+    e, b = x.e, x.e.b
+    number = read(e, source, c)
+    word = t.uint64 if number.dtype.bits == 64 else t.uint32
+    number = b.cast(b.cast(number, t.int64 if word is t.uint64 else t.int32), word)
+    counts = b.lt(number, b.like(number, bins))
+    if len(inst.operands) > 1:
+        counts = b.bit_and(counts, read(e, flat(e.buffers[inst.operands[1]]), c))
+    slot = b.cast(number, t.int32)
+    return b.select(counts, slot, b.like(slot, bins))
