@@ -113,6 +113,7 @@ class CpuTarget:
     def prepare(self, keep: Keep) -> None:
         """Start the thread pool."""
         self.keep = keep
+        llvm.recall_host(keep)
         threads.start(keep(f"pool {self.host()}", threads.compile_pool))
 
     def place(self, device: str, team: int) -> int:
