@@ -10,6 +10,7 @@ import time
 import pytest
 
 from tilewright import config
+from tilewright.codegen import objects
 from tilewright.runtime import cache
 from tilewright.runtime.cache import DiskCache, default_cache, digest
 
@@ -194,3 +195,31 @@ def test_the_default_follows_the_settings(tmp_path):
         assert default_cache().stats().folder is None
         assert default_cache().clear() == 0
     assert list(tmp_path.iterdir()) == []
+
+
+LAUNCH = """
+import sys
+import numpy as np
+from tilewright import jit, language as tl
+
+@jit
+def twice(x, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(x + i, tl.load(x + i) * 2)
+
+x = np.arange(64, dtype=np.float32)
+for _ in range(5):
+    twice[(1,)](x, BLOCK=64)
+assert (x == 32 * np.arange(64)).all()
+print([m for m in ("llvmlite.binding", "tilewright.targets.cpu.lower") if m in sys.modules])
+"""
+
+
+@pytest.mark.skipif(not objects.is_possible(), reason="linked by LLVM here")
+def test_kernels_on_disk_run_without_llvm(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(LAUNCH)
+    environment = {**os.environ, "TILEWRIGHT_CACHE_DIR": str(tmp_path), "TILEWRIGHT_CACHE": "1"}
+    command = [sys.executable, str(program)]
+    said = [subprocess.check_output(command, env=environment, text=True) for _ in range(2)]
+    assert said == ["['llvmlite.binding', 'tilewright.targets.cpu.lower']\n", "[]\n"]

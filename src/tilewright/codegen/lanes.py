@@ -7,11 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tilewright.codegen import convert, exact
+from tilewright.codegen import convert
 from tilewright.codegen.literals import Lane, literal, llvm_type, suffix
 from tilewright.errors import InternalError
 from tilewright.ir import types as ty
 from tilewright.ir.types import DType
+from tilewright.later import later
+
+exact = later("tilewright.codegen.exact")
 
 __all__ = ["Lane", "Lanes", "llvm_type"]
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
 import platform
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
+from tilewright.codegen import objects, processor
 from tilewright.errors import InternalError
 from tilewright.locks import Lock, fork_outside
 
@@ -100,8 +102,7 @@ def _jit() -> Any:
 
 def llvm_version() -> str:
     """LLVM's version, for cache keys and reports."""
-    with _lock:
-        return ".".join(map(str, _binding().llvm_version_info))
+    return _host().version
 
 
 def release() -> str:
@@ -111,6 +112,42 @@ def release() -> str:
     return f"llvmlite {llvmlite.__version__}"
 
 
+class Host(NamedTuple):
+    """This computer in LLVM's words, and LLVM's version."""
+
+    triple: str
+    cpu: str
+    features: str
+    version: str
+
+
+_recalled: list[Host] = []
+
+
+def recall_host(keep: Callable[[str, Callable[[], bytes]], bytes]) -> None:
+    """Take from `keep(name, make)` what LLVM said of this computer to an earlier process."""
+    identity = processor.identity()
+    if identity and not _recalled:
+        made = keep(f"host {release()} {identity}", lambda: json.dumps(_asked_host()).encode())
+        _recalled.append(Host(*json.loads(made)))
+
+
+def _host() -> Host:
+    return _recalled[0] if _recalled else _asked_host()
+
+
+@functools.cache
+def _asked_host() -> Host:
+    with _lock:
+        binding = _binding()
+        return Host(
+            binding.get_process_triple(),
+            binding.get_host_cpu_name(),
+            binding.get_host_cpu_features().flatten(),
+            ".".join(map(str, binding.llvm_version_info)),
+        )
+
+
 @functools.cache
 def host_machine(features_override: str = "") -> Machine:
     """This computer, or with the name of one of the `LEVELS` a lesser one of its kind.
@@ -118,11 +155,7 @@ def host_machine(features_override: str = "") -> Machine:
     Raises:
         ValueError: for a name that is not a level of this kind of computer.
     """
-    with _lock:
-        binding = _binding()
-        triple = binding.get_process_triple()
-        cpu = binding.get_host_cpu_name()
-        features = binding.get_host_cpu_features().flatten()
+    triple, cpu, features, _ = _host()
     arch = Machine(triple, cpu).arch
     if features_override:
         levels = LEVELS.get(arch, {})
@@ -241,8 +274,8 @@ def _rejection(ir_text: str, message: str) -> str:
 class Library:
     """Object code in memory; its addresses are valid for as long as this object lives."""
 
-    def __init__(self, tracker: Any, addresses: dict[str, int]):
-        self._tracker = tracker
+    def __init__(self, memory: Any, addresses: dict[str, int]):
+        self._memory = memory
         self._addresses = addresses
 
     @classmethod
@@ -261,6 +294,10 @@ class Library:
             InternalError: when the object is damaged or needs a symbol that nobody has.
         """
         names = list(exports)
+        beside = list(beside)
+        mapped = objects.link([object_bytes, *beside], names, imports or {})
+        if mapped is not None:
+            return cls(mapped, {name: mapped[name] for name in names})
         with _lock:
             builder = _binding().JITLibraryBuilder().add_object_img(object_bytes)
             for other in beside:

@@ -340,6 +340,5 @@ def merge_returns(f: Frontend, node: ast.If, condition: tensor, then: Side, othe
     return Returned(value, then.result.node or other.result.node)
 
 
-COMPOUND = (ast.If, ast.For, ast.While)
 STATEMENTS = {ast.If: branch, ast.Return: give_back, **loops.STATEMENTS}
 EXPRESSIONS = {ast.IfExp: conditional}

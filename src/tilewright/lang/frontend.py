@@ -11,22 +11,24 @@ from tilewright.errors import CompileError, Loc
 from tilewright.ir.inst import Block, Builder, Kernel, Param, Value, walk
 from tilewright.ir.op import Op, running
 from tilewright.ir.types import Type, float32
-from tilewright.lang import calls, control, displays, expressions, inline, statements
+from tilewright.lang import calls, displays, expressions, inline, statements
 from tilewright.lang.constexpr import unwrap
 from tilewright.lang.jit import JITCallable
 from tilewright.lang.outcome import FALL, NOTHING, Returned
 from tilewright.lang.scope import Scope
 from tilewright.lang.tensor import known, tensor
 from tilewright.lang.values import flatten
+from tilewright.later import later
 from tilewright.ops.control import yield_
 from tilewright.ops.known import evaluate
 from tilewright.ops.math import cast
 from tilewright.ops.shape import constant
 
-EXPRESSIONS = (
-    expressions.TABLE | displays.TABLE | calls.TABLE | control.EXPRESSIONS | inline.EXPRESSIONS
-)
-STATEMENTS = statements.TABLE | control.STATEMENTS | inline.STATEMENTS
+control = later("tilewright.lang.control")  # which many kernels have none of
+
+EXPRESSIONS = expressions.TABLE | displays.TABLE | calls.TABLE | inline.EXPRESSIONS
+STATEMENTS = statements.TABLE | inline.STATEMENTS
+COMPOUND = (ast.If, ast.For, ast.While)
 RECURSION = 5_000  # Python frames; 100 inlined calls inside nested statements need about 2000
 
 
@@ -54,7 +56,7 @@ class Frontend:
 
     def expr(self, node: ast.expr) -> Any:
         """What an expression gives: a tensor, or a Python value known now."""
-        visit = EXPRESSIONS.get(type(node))
+        visit = EXPRESSIONS.get(type(node)) or control.EXPRESSIONS.get(type(node))
         if visit is None:
             raise expressions.unsupported(self, node)
         return visit(self, node)
@@ -77,10 +79,10 @@ class Frontend:
         return FALL
 
     def statement(self, body: Sequence, position: int, node: ast.stmt, rest: Callable | None):
-        visit = STATEMENTS.get(type(node))
+        visit = STATEMENTS.get(type(node)) or control.STATEMENTS.get(type(node))
         if visit is None:
             raise statements.unsupported(self, node)
-        if type(node) not in control.COMPOUND or not control.contains_return(node):
+        if type(node) not in COMPOUND or not control.contains_return(node):
             outcome = visit(self, node)
             return FALL if outcome is None else outcome
 

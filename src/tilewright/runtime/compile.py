@@ -11,20 +11,25 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tilewright.ir.inst import Kernel
-from tilewright.ir.text import print_kernel
-from tilewright.lang.frontend import build_kernel
 from tilewright.lang.jit import JITCallable
+from tilewright.later import later
 from tilewright.locks import Lock
-from tilewright.passes import pipeline
-from tilewright.passes.arithmetic import with_tests
-from tilewright.passes.origins import read_params, written_params
 from tilewright.runtime import cache as disk
 from tilewright.runtime.closure import Closure, Place, scan
 from tilewright.targets.base import Binary, Target
 from tilewright.targets.places import place_and_callers
+
+if TYPE_CHECKING:
+    from tilewright.ir.inst import Kernel
+
+# What launches of kernels from the disk cache do without.
+arithmetic = later("tilewright.passes.arithmetic")
+frontend = later("tilewright.lang.frontend")
+origins = later("tilewright.passes.origins")
+pipeline = later("tilewright.passes.pipeline")
+text = later("tilewright.ir.text")
 
 PACKAGE = Path(__file__).parents[1]
 OBJECT = "object"
@@ -187,8 +192,8 @@ def compile_now(
         show(request, "asm", target.assembly(code.text))
     metadata = {
         **code.metadata,
-        "reads": sorted(kernel.params[i].name for i in read_params(kernel)),
-        "writes": sorted(kernel.params[i].name for i in written_params(kernel)),
+        "reads": sorted(kernel.params[i].name for i in origins.read_params(kernel)),
+        "writes": sorted(kernel.params[i].name for i in origins.written_params(kernel)),
         "places": [[p.file, p.first, p.count] for p in closure.places],
     }
     if keep:
@@ -205,7 +210,7 @@ def compile_now(
 
 def front_ir(request: Request) -> Kernel:
     """The kernel as the frontend gives it."""
-    return build_kernel(
+    return frontend.build_kernel(
         request.jit, request.types, request.constants, request.facts,
         options={"debug": request.debug, "sanitize": request.sanitize},
     )  # fmt: skip
@@ -216,22 +221,22 @@ def make_ir(request: Request, times: dict[str, float]) -> tuple[Kernel, str]:
     with timed(times, "frontend"):
         kernel = front_ir(request)
     if request.options.get("tested"):
-        kernel = with_tests(kernel, request.options["tested"])
+        kernel = arithmetic.with_tests(kernel, request.options["tested"])
     kernel.meta["options"] = request.options
     if "frontend" in request.dump:
-        show(request, "frontend", print_kernel(kernel, locations=True))
+        show(request, "frontend", text.print_kernel(kernel, locations=True))
 
     def dump(step: str, kernel: Kernel) -> None:
         if step in request.dump:
-            show(request, step, print_kernel(kernel, locations=True))
+            show(request, step, text.print_kernel(kernel, locations=True))
 
-    passes = request.target.passes
+    passes = pipeline.STANDARD
     if "checked" in request.options:
         passes = pipeline.with_all_loads(passes)
     kernel = pipeline.run(
         kernel, passes, verify=request.verify, dump=dump, record=times.__setitem__
     )
-    ir = print_kernel(kernel, locations=True)
+    ir = text.print_kernel(kernel, locations=True)
     show(request, "ir", ir)
     return kernel, ir
 

@@ -94,7 +94,6 @@ class Target(Protocol):
     devices: str  # what the names of the devices begin with whose arrays it takes
     facts: frozenset[str]  # of "one" and "divisible": what arguments are specialised on
     options: frozenset[str]  # launch options that change the code
-    passes: Sequence[Callable[[Kernel], Kernel]]
 
     def arch(self) -> str:
         """The machine in a word."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from tilewright.errors import UnsupportedError
 from tilewright.ir.inst import Kernel
-from tilewright.passes.facts import root_params
+from tilewright.passes.origins import root_params
 
 
 @dataclass(slots=True)

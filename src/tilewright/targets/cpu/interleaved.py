@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tilewright.ir.inst import Value
 from tilewright.passes.constants import integer
-from tilewright.passes.facts import Strides
+from tilewright.passes.strides import Strides
 
 REPEATS = ("splat", "broadcast")
 

@@ -24,7 +24,6 @@ from tilewright.errors import (
 from tilewright.ir.inst import Kernel
 from tilewright.ir.types import Type, parse_type
 from tilewright.later import later
-from tilewright.passes import pipeline
 from tilewright.targets.base import Code, Keep, Shortcut, ShortcutSpec
 from tilewright.targets.cpu import threads
 from tilewright.targets.places import place_loc
@@ -53,7 +52,6 @@ class CpuTarget:
     devices = "cpu"
     facts = frozenset({"one"})
     options = frozenset({"debug"})
-    passes = pipeline.STANDARD
 
     def __init__(self) -> None:
         self.keep: Keep = lambda name, make: make()
@@ -113,6 +111,7 @@ class CpuTarget:
     def prepare(self, keep: Keep) -> None:
         """Start the thread pool."""
         self.keep = keep
+        llvm.recall_host(keep)
         threads.start(keep(f"pool {self.host()}", threads.compile_pool))
 
     def place(self, device: str, team: int) -> int:

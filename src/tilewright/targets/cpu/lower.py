@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 from tilewright.codegen.literals import Lane
 from tilewright.codegen.llvm import Machine
@@ -14,13 +15,12 @@ from tilewright.ir.types import Type
 from tilewright.later import later
 from tilewright.passes.constants import is_zero
 from tilewright.targets.counting import work_of
-from tilewright.targets.cpu import alone, control, stop, turned
+from tilewright.targets.cpu import alone, stop, turned
 from tilewright.targets.cpu.ahead import Ahead
 from tilewright.targets.cpu.bounds import share
 from tilewright.targets.cpu.buffers import Buffer
 from tilewright.targets.cpu.clip import fill_tail
 from tilewright.targets.cpu.evaluate import Evaluator, OpLanes
-from tilewright.targets.cpu.extents import Extents
 from tilewright.targets.cpu.forms import Uniform
 from tilewright.targets.cpu.lane_memory import load_memory
 from tilewright.targets.cpu.loads import load
@@ -30,7 +30,6 @@ from tilewright.targets.cpu.nest import NestWriter
 from tilewright.targets.cpu.order import second_axis_first
 from tilewright.targets.cpu.plan import Plan
 from tilewright.targets.cpu.programs import write_programs
-from tilewright.targets.cpu.routine import Function
 from tilewright.targets.cpu.schedule import Anchor, Nest, Scheduler, segments
 from tilewright.targets.cpu.scratch import Lives, Scratch
 from tilewright.targets.cpu.sharing import ANYWHERE
@@ -39,12 +38,18 @@ from tilewright.targets.cpu.streams import Streams
 from tilewright.targets.cpu.work import estimate
 from tilewright.targets.cpu.writer import Writer
 
+if TYPE_CHECKING:
+    from tilewright.targets.cpu.extents import Extents
+    from tilewright.targets.cpu.routine import Function
+
 # What many kernels do not need.
 atomics = later("tilewright.targets.cpu.atomics")
 checks = later("tilewright.targets.cpu.checks")
+control = later("tilewright.targets.cpu.control")
 counting = later("tilewright.targets.cpu.counters")
-grouping = later("tilewright.targets.cpu.groups")
 direct = later("tilewright.targets.cpu.direct")
+finding = later("tilewright.targets.cpu.extents")
+grouping = later("tilewright.targets.cpu.groups")
 prints = later("tilewright.targets.cpu.prints")
 products = later("tilewright.targets.cpu.products")
 wholes = later("tilewright.targets.cpu.wholes")
@@ -70,7 +75,7 @@ class Lowered:
     checks: dict | None  # of checked code, what a launch must know
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False)
 class Lowering:
     """The state while one kernel is lowered."""
 
@@ -80,7 +85,6 @@ class Lowering:
     memory: Memory
     nests: NestWriter
     plan: Plan
-    extents: Extents
     scratch: Scratch = field(default_factory=Scratch)
     places: dict[str, int] = field(default_factory=dict)  # by buffer: its offset
     imports: dict[str, str] = field(default_factory=dict)  # functions and how they are declared
@@ -90,6 +94,11 @@ class Lowering:
     copies: dict[str, str] = field(default_factory=dict)  # by buffer: memory of a turned copy
     standing: str = ""  # of `spins`: what a waiting program keeps for itself
     waits: bool = False  # whether a loop reads memory until another program has written it
+
+    @cached_property
+    def extents(self) -> Extents:
+        """What is needed of the products."""
+        return finding.Extents(self.plan)
 
     # --- buffers
 
@@ -321,7 +330,7 @@ def lower(
     nests = NestWriter(e, memory, machine.vector_bytes)
     if any(inst.op.name == "dot" for inst in kernel.walk()):
         nests.foreseen = plan.symbolic
-    lowering = Lowering(kernel, machine, e, memory, nests, plan, Extents(plan))
+    lowering = Lowering(kernel, machine, e, memory, nests, plan)
     bind_params(lowering)
     write_programs(lowering, swapped, finish=lambda: check_shared(lowering))
     if lowering.scratch.size > MOST_SCRATCH:

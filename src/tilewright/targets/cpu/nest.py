@@ -10,7 +10,6 @@ from tilewright.ir.inst import Inst, Value
 from tilewright.later import later
 from tilewright.targets.cpu.buffers import Buffer, write_buffer
 from tilewright.targets.cpu.clip import Clipper, fill_tail, note_tail
-from tilewright.targets.cpu.columns import Held, reduced_axis
 from tilewright.targets.cpu.cone import evaluated
 from tilewright.targets.cpu.evaluate import Evaluator, Row
 from tilewright.targets.cpu.forms import Form, Index, Vector
@@ -19,12 +18,13 @@ from tilewright.targets.cpu.loops import Loop
 from tilewright.targets.cpu.memory import Memory, Tile
 from tilewright.targets.cpu.pieces import begin_piece, count_digits, find_sites
 from tilewright.targets.cpu.reductions import UNROLL, RowReductions
-from tilewright.targets.cpu.rows_ahead import prefetch_rows
 from tilewright.targets.cpu.schedule import Anchor, Nest
 from tilewright.targets.cpu.stores import store
 from tilewright.targets.cpu.widths import lanes_of_chunk
 
 atomics = later("tilewright.targets.cpu.atomics")
+columns = later("tilewright.targets.cpu.columns")
+rows_ahead = later("tilewright.targets.cpu.rows_ahead")
 
 SHORT_ROW = 4  # chunks that are written one after the other, not as a loop
 LIGHT = 5  # steps of a chunk that takes no longer than the loop around it: 4 chunks a turn
@@ -62,8 +62,8 @@ class NestWriter:
         self.is_row = all(nest.shape[d] == 1 for d in outer)
         if not self.is_row:
             self.fill_tails()
-        axis = reduced_axis(self, nest)
-        self.held = None if axis is None else Held(self, nest, axis)
+        axis = None if self.is_row else columns.reduced_axis(self, nest)
+        self.held = None if axis is None else columns.Held(self, nest, axis)
         self.over([d for d in outer if d != axis], index)
 
     def over(self, dims: list[int], index: list[Index]) -> None:
@@ -108,7 +108,8 @@ class NestWriter:
     def write_whole(self, index: list[Index], width: int, length: int) -> None:
         """The row in one piece."""
         row = self.look_at_all(index)
-        prefetch_rows(self, row)
+        if not self.is_row:
+            rows_ahead.prefetch_rows(self, row)
         clipper = Clipper(self, self.depth)
         self.clip = clipper.find(row, width, length) if self.is_row else None
         if self.clip is None and self.is_row:

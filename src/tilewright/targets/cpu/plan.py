@@ -13,7 +13,7 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Block, Inst, Kernel, Value
 from tilewright.ir.types import Type
 from tilewright.passes.affine import Affine
-from tilewright.passes.facts import Strides, strides, strides_inside
+from tilewright.passes.strides import Strides, strides, strides_inside
 from tilewright.targets.cpu.follow import follow
 from tilewright.targets.cpu.kinds import (
     ALWAYS_KEPT,

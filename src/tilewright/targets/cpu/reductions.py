@@ -10,6 +10,7 @@ from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Value, walk
 from tilewright.ir.types import DType
+from tilewright.later import later
 from tilewright.passes.commutes import commutes
 from tilewright.targets.cpu.branches import meet
 from tilewright.targets.cpu.buffers import read_raw, write_buffer
@@ -17,9 +18,10 @@ from tilewright.targets.cpu.evaluate import Evaluator
 from tilewright.targets.cpu.extremes import extreme_number, has_range
 from tilewright.targets.cpu.forms import Form, Index, Steps, Uniform, Vector
 from tilewright.targets.cpu.loops import Carried, Loop
-from tilewright.targets.cpu.regions import combined
 from tilewright.targets.cpu.rows import shuffle, shuffle_pair
 from tilewright.targets.cpu.schedule import Anchor, Nest
+
+regions = later("tilewright.targets.cpu.regions")
 
 OPPOSITE = {"max": "min", "min": "max"}
 UNROLL = 4  # accumulators of a reduction: one costs 1.9x (latency), eight spill on streams
@@ -212,7 +214,7 @@ class RowReductions:
         if not reduction.is_extreme:
             if reduction.combine in OPPOSITE and has_range(self.b, xs[0].dtype):
                 return [extreme_number(self.b, reduction.combine, xs[0], ys[0])]
-            return combined(self.e, reduction.inst, xs, ys, rising)
+            return regions.combined(self.e, reduction.inst, xs, ys, rising)
         out = []
         for name, x, y in zip(reduction.names, xs, ys, strict=True):
             # An accumulator is never NaN, so one comparison decides (a single vmaxps).
@@ -271,7 +273,7 @@ class RowReductions:
             first, second = (
                 [shuffle(self.e, x, list(range(i, width, 2))) for x in lanes] for i in (0, 1)
             )
-            lanes = combined(self.e, reduction.inst, first, second)
+            lanes = regions.combined(self.e, reduction.inst, first, second)
         return lanes
 
     def join(self, reduction: Reduction, xs: list[Lane], ys: list[Lane]) -> list[Lane]:
@@ -315,7 +317,7 @@ def reduce_across(e: Evaluator, inst: Inst, at: tuple[Index, ...], values: list[
         for v, buf in zip(values, buffers, strict=True)
     ]
     old = [e.lanes_of(read_raw(e, buf, place)) for buf in buffers]
-    new = combined(e, inst, old, values)
+    new = regions.combined(e, inst, old, values)
     first = b.eq(at[axis].base, e.const(0))
     for buf, v, n in zip(buffers, values, new, strict=True):
         lane = b.select(first, v, n)

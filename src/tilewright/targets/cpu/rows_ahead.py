@@ -21,7 +21,7 @@ def prefetch_rows(nest: NestWriter, row: Sequence[Index]) -> None:
     """Ask for the row that comes some rows after this one."""
     e, shape, axis = nest.e, nest.nest.shape, nest.nest.axis
     outer = [d for d, n in enumerate(shape) if d != axis and n > 1]
-    if not outer or nest.nest.rare:
+    if nest.nest.rare:
         return
     there, above = [*row], row[outer[-1]]
     there[outer[-1]] = Index(e.b.add(above.base, e.const(ROWS)), above.depth)

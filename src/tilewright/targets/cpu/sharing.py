@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tilewright.ir.inst import Kernel, Value
-from tilewright.passes.facts import Strides, root_params
+from tilewright.passes.origins import root_params
+from tilewright.passes.strides import Strides
 
 ANYWHERE = 1 << 61  # arguments may not meet at all
 FAR_APART = 1 << 60  # they may only start at one place

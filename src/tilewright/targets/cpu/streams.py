@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Kernel
-from tilewright.passes.facts import read_params
+from tilewright.passes.origins import read_params
 
 if TYPE_CHECKING:
     from tilewright.targets.cpu.memory import Access, Memory

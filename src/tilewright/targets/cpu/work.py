@@ -8,7 +8,7 @@ from math import ceil, log2, prod
 
 from tilewright.ir.inst import Block, Inst
 from tilewright.passes.constants import integer
-from tilewright.passes.facts import Strides
+from tilewright.passes.strides import Strides
 from tilewright.targets.cpu.kinds import CONTROL
 
 # Nanoseconds for an element, on a core with vectors of 512 bits.

@@ -12,7 +12,6 @@ from tilewright.codegen import llvm
 from tilewright.errors import LaunchError
 from tilewright.ir.inst import Kernel
 from tilewright.later import later
-from tilewright.passes import pipeline
 from tilewright.targets.base import Code, Keep, ShortcutSpec
 from tilewright.targets.cuda import arch as arches
 from tilewright.targets.cuda import driver, fastcall, modules, storage, streams
@@ -40,7 +39,6 @@ class CudaTarget:
     devices = "cuda"
     facts = frozenset({"one", "divisible"})
     options = frozenset({"num_warps", "num_stages", "maxnreg", "debug"})
-    passes = pipeline.STANDARD
 
     def __init__(self, named: str = ""):
         self.named = named
