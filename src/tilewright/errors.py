@@ -86,6 +86,10 @@ class LaunchError(TilewrightError, ValueError):
     """Arguments or a grid that a kernel cannot be launched with; no memory was touched."""
 
 
+class OutsideKernelError(LaunchError, RuntimeError):
+    """A kernel without a grid, or a function of the language, called where no kernel runs."""
+
+
 class OutOfResources(LaunchError):
     """A configuration that wants more of something than the device has."""
 

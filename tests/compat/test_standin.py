@@ -204,8 +204,9 @@ def test_compile():
     assert x[0] == 21
     with pytest.raises(UnsupportedError, match="triton.compile takes an ASTSource here, got str"):
         triton.compile("kernel.ttir")
-    with pytest.raises(tilewright.TilewrightError, match="NVIDIA driver"):
-        triton.compile(source, target=triton.backends.compiler.GPUTarget("cuda", 80, 32))
+    for arch, name in ((80, "sm_80"), (90, "sm_90a")):
+        target = triton.backends.compiler.GPUTarget("cuda", arch, 32)
+        assert f".target {name}" in triton.compile(source, target=target).asm["ptx"]
 
 
 def test_back_ends():

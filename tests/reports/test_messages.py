@@ -55,3 +55,10 @@ def test_the_load_is_told_before_the_store_that_it_leads_to(host_target):
     with pytest.raises(OutOfBoundsError, match=r"load outside x at .*program \(1, 0, 0\)") as error:
         copy_rows[(2,)](x, out, 10, 20, False, 8, 32)
     assert "element 200 of 200" in str(error.value)
+
+
+def test_functions_of_kernels_called_outside():
+    with pytest.raises(ValueError, match="tl.exp was called .* Did you forget to add @triton.jit"):
+        tl.exp(1.0)
+    with pytest.raises(RuntimeError, match="Cannot call @triton.jit'd outside of the scope of a"):
+        copy(np.zeros(1), np.zeros(1), 1, 8)

@@ -12,11 +12,15 @@ from tilewright.compat.unsupported import unsupported_class
 from tilewright.errors import UnsupportedError
 from tilewright.ir import types as ir
 from tilewright.ir.types import Type, pointer_to
+from tilewright.later import later
 from tilewright.runtime.compile import Request, compile_kernel
 from tilewright.runtime.handle import CompiledKernel
 from tilewright.runtime.kernel import JITFunction
 from tilewright.runtime.signature import SPELLINGS
 from tilewright.targets import base
+
+cuda = later("tilewright.targets.cuda.target")
+arches = later("tilewright.targets.cuda.arch")
 
 __path__: list[str] = []
 
@@ -74,6 +78,15 @@ def spelled(text: str) -> Type:
     return Type(SPELLINGS[text])
 
 
+def chosen(target: Any) -> base.Target:
+    """The CPU when no target is given; a GPU by its architecture needs none at hand."""
+    if target is None:
+        return base.find("cpu")
+    if target.backend == "cuda" and isinstance(target.arch, int):
+        return cuda.CudaTarget(arches.of_capability(target.arch).name)
+    return base.find(target.backend)
+
+
 def compile(src: Any, target: Any = None, options: dict[str, Any] | None = None) -> CompiledKernel:
     """Compile a kernel for the target, the CPU when none is given."""
     if not isinstance(src, ASTSource):
@@ -82,7 +95,7 @@ def compile(src: Any, target: Any = None, options: dict[str, Any] | None = None)
             "textual IR of Triton's to compile"
         )
     options = dict(options or {})
-    found = base.find("cpu" if target is None else target.backend)
+    found = chosen(target)
     request = Request(
         src.fn, src.types(), src.constants, src.facts(), found,
         {k: v for k, v in options.items() if k in found.options}, bool(options.get("debug")),

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.errors import InternalError
+from tilewright.errors import OutsideKernelError
 from tilewright.ir.op import Op, has_machine, machine
 from tilewright.lang.constexpr import constexpr, unwrap
 from tilewright.lang.tensor import known, tensor
@@ -78,9 +78,9 @@ def builtin(fn: Callable) -> Callable:
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
         if not has_machine():
-            raise InternalError(
-                f"tl.{fn.__name__} was called outside a kernel; "
-                "decorate the function that calls it with @triton.jit"
+            raise OutsideKernelError(
+                f"tl.{fn.__name__} was called outside a kernel. Did you forget to add @triton.jit "
+                "to the function that calls it?"
             )
         for name in CONTEXT:
             kwargs.pop(name, None)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-from tilewright.errors import LaunchError
+from tilewright.errors import OutsideKernelError
 from tilewright.ir.op import has_machine, machine
 from tilewright.lang.constexpr import constexpr
 from tilewright.lang.source import Source, read_source
@@ -75,9 +75,9 @@ class JITCallable:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call from inside a kernel; from outside there is no grid to launch."""
         if not has_machine():
-            raise LaunchError(
-                f"{self.__name__} is a kernel: launch it as {self.__name__}[grid](...), "
-                "or call it from another kernel"
+            raise OutsideKernelError(
+                "Cannot call @triton.jit'd outside of the scope of a kernel: launch it as "
+                f"{self.__name__}[grid](...), or call it from another kernel"
             )
         return machine().call(self, args, kwargs)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tilewright.errors import UnsupportedError, want
@@ -16,8 +16,19 @@ from tilewright.lang import libdevice_bits as bits
 from tilewright.lang.constexpr import unwrap
 from tilewright.lang.conversion import as_dtype, cast, cast_function
 from tilewright.lang.promote import constant, same_shape, to_tensor
+from tilewright.lang.ptx_words import (
+    COMPARE,
+    PLAIN,
+    dot_of_bytes,
+    funnel,
+    of_e2m1,
+    of_ue8m0,
+    to_e2m1,
+    to_tf32,
+    to_ue8m0,
+)
 from tilewright.lang.reductions import dealt, gathered
-from tilewright.lang.shapes import ravel, reshape
+from tilewright.lang.shapes import broadcast_to, ravel, reshape
 from tilewright.lang.tensor import tensor
 from tilewright.ops import math as m
 from tilewright.ops.shape import is_power_of_two
@@ -31,81 +42,8 @@ TYPES: dict[str, DType] = {
 }  # fmt: skip
 
 
-def mad(x: tensor, y: tensor, z: tensor) -> tensor:
-    return x * y + z
-
-
-def logic(x: tensor, y: tensor, z: tensor, table: tensor) -> tensor:
-    """`lop3`: bit i of the table says what the three bits of i give."""
-    number = table.concrete("the table of lop3")
-    out = x ^ x
-    for i in range(8):
-        if number >> i & 1:
-            out = out | (x if i & 4 else ~x) & (y if i & 2 else ~y) & (z if i & 1 else ~z)
-    return out
-
-
-def nth_set(mask: tensor, base: tensor, offset: tensor) -> tensor:
-    """`fns`: where the offset-th set bit is, from the base up or down; all ones where none is."""
-    offset = cast(offset, t.int32)
-    wanted, upward = cast(a.abs(offset), t.uint32), offset > 0
-    none = mask ^ mask
-    found, met = ~none, (none, none)
-    for i in range(32):
-        met = tuple(
-            n + cast(reached & ((mask >> place & 1) != 0), t.uint32)
-            for n, place, reached in zip(met, (i, 31 - i), (base <= i, base >= 31 - i))
-        )
-        found = a.where(upward & (met[0] == wanted) & (found == ~none), none + i, found)
-        found = a.where((offset < 0) & (met[1] == wanted) & (found == ~none), none + 31 - i, found)
-    return a.where((offset == 0) & ((mask >> base & 1) != 0), base, found)
-
-
-def funnel(left: bool) -> Callable:
-    """`shf`: the upper, or lower, half of two registers shifted together."""
-
-    def shift(low: tensor, high: tensor, by: tensor) -> tensor:
-        both = cast(low, t.uint64) | (cast(high, t.uint64) << 32)
-        by = cast(by & 31, t.uint64)
-        return cast((both << by) >> 32 if left else both >> by, t.uint32)
-
-    return shift
-
-
-def shift_by(function: Callable) -> Callable:
-    """A shift, in PTX by at most the width."""
-
-    def shift(x: tensor, by: tensor) -> tensor:
-        width = x.dtype.bits
-        by = cast(by, getattr(t, f"uint{width}"))
-        inside = function(x, cast(by & (width - 1), x.dtype))
-        far = function(function(x, width - 1), 1) if x.dtype.is_signed else x ^ x
-        return a.where(by < width, inside, far)
-
-    return shift
-
-
-def to_tf32(x: tensor) -> tensor:
-    """fp32 rounded to 10 bits of mantissa, halves away from zero, as bits."""
-    return (bits.bits_of(x) + 0x1000) & 0xFFFFE000
-
-
-# By the first word: what an instruction does, its operands in the type that it ends with.
-PLAIN: dict[str, Callable] = {
-    "mov": lambda x: x, "add": a.add, "sub": a.sub, "mul": a.mul, "mad": mad, "fma": m.fma,
-    "div": lambda x, y: a.fdiv(x, y) if x.dtype.is_float else a.integer_divide(x, y),
-    "rem": a.remainder, "min": a.minimum, "max": a.maximum, "abs": a.abs, "neg": a.negative,
-    "and": a.bit_and, "or": a.bit_or, "xor": a.bit_xor, "not": a.invert,
-    "shl": shift_by(a.shift_left), "shr": shift_by(a.shift_right), "ex2": m.exp2, "lg2": m.log2,
-    "rcp": lambda x: 1.0 / x, "sqrt": m.sqrt, "rsqrt": m.rsqrt, "sin": m.sin, "cos": m.cos,
-    "tanh": m.tanh, "popc": bits.popc, "clz": bits.clz, "brev": bits.brev,
-    "prmt": bits.byte_perm, "lop3": logic, "fns": nth_set,
-}  # fmt: skip
-COMPARE: dict[str, Callable] = {
-    "eq": m.eq, "ne": m.ne, "lt": m.lt, "le": m.le, "gt": m.gt, "ge": m.ge, "lo": m.lt,
-    "ls": m.le, "hi": m.gt, "hs": m.ge,
-}  # fmt: skip
 PAIRS = {"f16x2", "bf16x2", "u16x2", "s16x2", "e4m3x2", "e5m2x2"}
+CODES = {"e2m1x2": (4, of_e2m1), "ue8m0x2": (8, of_ue8m0)}  # pairs without a type of their own
 # Modifiers that change nothing beyond how an approximation is rounded.
 QUIET = {
     "approx",
@@ -130,6 +68,7 @@ class Text:
     def __init__(self, asm: str, inputs: Sequence[tensor], outputs: Sequence[DType]):
         self.asm = asm
         self.outputs = outputs
+        self.shape = inputs[0].shape if inputs else ()
         self.registers = {f"${len(outputs) + i}": x for i, x in enumerate(inputs)}
 
     def run(self) -> list[tensor]:
@@ -144,7 +83,9 @@ class Text:
         for name in names:
             if name not in self.registers:
                 raise self.refuse(f"nothing writes {name}")
-        return [read_as(self.registers[n], d) for n, d in zip(names, self.outputs, strict=True)]
+        results = [read_as(self.registers[n], d) for n, d in zip(names, self.outputs, strict=True)]
+        # What no input went into is one number so far.
+        return [x if x.shape == self.shape else broadcast_to(x, self.shape) for x in results]
 
     def refuse(self, reason: str) -> UnsupportedError:
         return UnsupportedError(
@@ -200,6 +141,8 @@ class Text:
         return read_as(self.register(text), dtype)
 
     def compute(self, words: list[str], sources: list[str]) -> tensor:
+        if any(w in CODES for w in words):
+            return self.convert_codes(words, sources)
         if any(w in PAIRS for w in words):
             return self.compute_pairs(words, sources)
         name, *modifiers = words
@@ -215,6 +158,9 @@ class Text:
         if name == "selp":
             x, y = (self.operand(s, dtype) for s in sources[:2])
             return a.where(self.register(sources[2]), x, y)
+        if name == "dp4a":
+            pair = [self.operand(s, d) for s, d in zip(sources, types)]
+            return dot_of_bytes(*pair, self.operand(sources[2], t.int32))
         if name == "shf":
             left = others[:1] == ["l"]
             return funnel(left)(*[self.operand(s, t.uint32) for s in sources])
@@ -244,6 +190,22 @@ class Text:
             self.registers.update(zip(names, [h[k] for h in halves], strict=True))
             parts.append(self.compute(one, names))
         return join_register(parts, t.uint32)
+
+    def convert_codes(self, words: list[str], sources: list[str]) -> tensor:
+        """`cvt` between a pair of numbers and the codes of a pair."""
+        kind = next(w for w in words if w in CODES)
+        width, decode = CODES[kind]
+        if kind == words[-1]:
+            pair = self.operand(sources[0], unsigned(2 * width))
+            dtype = TYPES[words[-2].removesuffix("x2")]
+            parts = [pair & ((1 << width) - 1), pair >> width]
+            return join_register([cast(decode(p), dtype) for p in parts], unsigned(2 * dtype.bits))
+        low, high = (self.operand(s, t.float32) for s in reversed(sources))
+        if kind == "ue8m0x2":
+            low, high = (to_ue8m0(x, "rp" in words) for x in (low, high))
+        else:
+            low, high = to_e2m1(low), to_e2m1(high)
+        return cast(low | high << width, unsigned(2 * width))
 
     def halves(self, kind: str, sources: list[str]) -> list[tensor]:
         """What a `cvt` to a pair reads: a pair, or two registers, the upper half first."""
@@ -350,8 +312,8 @@ def run_elementwise(asm: str, constraints: str, args: Sequence, dtype: Any, pack
     dtypes = [as_dtype(d) for d in (dtype if several else (dtype,))]
     inputs = same_shape(*[to_tensor(unwrap(x)) for x in args]) if len(args) else ()
     count = sum(part.strip().startswith("=") for part in constraints.split(","))
-    want(bool(inputs), "inline_asm_elementwise needs a tile to know how many elements to compute")
     if pack != 1:
+        want(bool(inputs), "packed elements need a tile that says how many there are")
         size = math.prod(inputs[0].shape)
         want(
             is_power_of_two(pack) and size % pack == 0,
