@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.eager.machine import KINDS, Eager, Tile
-from tilewright.instruments import fillers, meaning, numbers
+from tilewright.instruments import fillers, meaning, numbers, sways
 from tilewright.instruments.findings import Finding
 from tilewright.instruments.hints import broken
 from tilewright.instruments.marks import Marks, Origin, Source, through
@@ -56,7 +56,7 @@ class Origins(Eager):
             self.look_at_hint(operands[0], attrs)
         out = super().emit(op, *operands, region=region, **attrs)
         if op.effect == "pure":
-            self.follow(op, operands, out if isinstance(out, tuple) else (out,), attrs)
+            self.follow(op, operands, out if isinstance(out, tuple) else (out,), attrs, region)
         if op.effect in KINDS:  # after it: what is out of bounds is no more than that
             self.look_at_operands(op, operands)
         if op is memory.load:
@@ -75,7 +75,12 @@ class Origins(Eager):
     # --- from operands to results
 
     def follow(
-        self, op: Op, operands: Sequence[Tile], outs: Sequence[Tile], attrs: dict[str, Any]
+        self,
+        op: Op,
+        operands: Sequence[Tile],
+        outs: Sequence[Tile],
+        attrs: dict[str, Any],
+        region: Callable | None,
     ) -> None:
         marked = [x.marks for x in operands if x.marks is not None]
         for part, out in enumerate(outs):
@@ -89,7 +94,7 @@ class Origins(Eager):
                 marks.source = fillers.source_of(operands) if marks.share is not None else None
             out.marks = marks if marks.lanes or marks.share is not None else None
         if marked:
-            for origin, lanes in fillers.swayed(op, operands, outs, attrs, self.loc):
+            for origin, lanes in sways.swayed(op, operands, outs, attrs, region, self.loc):
                 for out in outs:
                     out.marks = out.marks or Marks()
                     add(out.marks, origin, lanes)
