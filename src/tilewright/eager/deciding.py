@@ -63,24 +63,43 @@ def assignments(node: ast.stmt) -> Iterable[tuple[ast.AST, ast.AST]]:
                 yield inner.target, inner.value
 
 
-@lru_cache(maxsize=256)
-def deciding(file: str, line: int) -> Deciding | None:
-    """What decides the `while` loop whose condition is at a line; None: no loop is known there."""
+@lru_cache(maxsize=64)
+def loops_of(file: str) -> list[ast.While]:
+    """The `while` loops in a file, outer ones first."""
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except (SyntaxError, ValueError):
-        return None
-    loops = [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.While) and node.lineno <= line <= node.test.end_lineno
-    ]
-    if not loops:
-        return None
+        return []
+    return [node for node in ast.walk(tree) if isinstance(node, ast.While)]
+
+
+@lru_cache(maxsize=1024)
+def deciding(file: str, line: int) -> Deciding | None:
+    """What decides the `while` loop whose condition is at a line; None: no loop is known there."""
+    loops = [x for x in loops_of(file) if x.lineno <= line <= x.test.end_lineno]
+    return decided_by(loops[-1]) if loops else None
+
+
+def decided_by(loop: ast.While) -> Deciding:
     found = Deciding()
-    found.take([loops[-1].test])
+    found.take([loop.test])
     size = -1
     while size < len(found.names):
         size = len(found.names)
-        found.look(loops[-1].body, ())
+        found.look(loop.body, ())
     return found
+
+
+@lru_cache(maxsize=1024)
+def is_awaited(file: str, line: int) -> bool:
+    """Whether what is computed at a line decides if a `while` loop around it goes on."""
+    if deciding(file, line) is not None:
+        return True
+    for loop in loops_of(file):
+        for node in loop.body:
+            if node.lineno <= line <= node.end_lineno:
+                names = {
+                    x.id for t, _ in assignments(node) for x in ast.walk(t) if hasattr(x, "id")
+                }
+                return bool(names & decided_by(loop).names)
+    return False

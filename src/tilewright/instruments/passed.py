@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from tilewright.errors import TilewrightError
 from tilewright.instruments import poison
+from tilewright.lang.frontend import build_kernel
 from tilewright.passes.origins import root_params
 from tilewright.runtime.call import Call
-from tilewright.runtime.compile import Request, front_ir
+from tilewright.runtime.kernel import JITFunction
 
 
 @dataclass(frozen=True)
 class Passed:
     """An argument of a launch, without the arrays of that."""
 
-    request: Request
+    jit: JITFunction
+    types: dict[str, Any]
+    constants: dict[str, Any]
     argument: str
     address: int
 
     def writer(self) -> poison.Writer | None:
         """The last store that the kernel has for it, if it has any."""
         try:
-            kernel = front_ir(self.request)
+            kernel = build_kernel(self.jit, self.types, self.constants)
         except TilewrightError:
             return None
         roots_of, found = root_params(kernel), None
@@ -34,7 +38,7 @@ class Passed:
                     found = inst
         if found is None:
             return None
-        name = self.request.jit.__name__
+        name = self.jit.__name__
         return poison.Writer(name, self.argument, (0, 0, 0), found.loc, self.address)
 
 
@@ -45,4 +49,4 @@ def note(call: Call) -> None:
             continue
         memory = poison.allocated.get(leaf.bounds[0])
         if memory is not None and memory.writer is None:
-            memory.passed = Passed(call.request(), leaf.name, leaf.value)
+            memory.passed = Passed(call.jit, call.types, call.constants, leaf.name, leaf.value)

@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright.errors import DeadlockError, KernelFault, OutOfBoundsError
 from tilewright.instruments.findings import Finding, Findings, Program
+from tilewright.instruments.lock_order import LockOrder
 from tilewright.instruments.origins import Origins
 from tilewright.instruments.races import Races
 from tilewright.instruments.shadow import regions
@@ -42,6 +43,7 @@ class Steps:
         self.machines: list[Origins] = []
         name = call.jit.__name__
         self.races = Races(name, findings.add, spans(call), lambda: self.machines[0].attrs)
+        self.locks = LockOrder()
         self.observers: list[Any] = []
         if "race" in memory:
             self.observers.append(self.races)
@@ -57,7 +59,7 @@ class Steps:
 
         class Checked(Origins):
             report = staticmethod(self.findings.add)
-            unwritten = self.unwritten
+            unwritten, locks = self.unwritten, self.locks
             most_turns = self.patience
 
             def __init__(self, *args: Any, **kwargs: Any):

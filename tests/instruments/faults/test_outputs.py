@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from planted import Family, Fault, cases, change
 
+import tilewright
+
 rng = np.random.default_rng(5)
 
 SCALE = """
@@ -90,6 +92,17 @@ never = Family(
         Fault("mask that is never on", "unwritten",
               change("x, mask=at < n", "x, mask=at > n + 99")),
     ),
+)  # fmt: skip
+
+
+def on_the_cpu(k):
+    with tilewright.options(target="cpu"):
+        copy(k, n=0)
+
+
+on_a_target = Family(
+    "never written, on a target", BRANCH, copy,
+    (Fault("no elements", "unwritten", run=on_the_cpu, at="tl.store", argument="y_ptr"),),
 )  # fmt: skip
 not_wanted = Family(
     "never written, nor read", BRANCH, lambda k: copy(k, wanted=0, read=lambda y: y.shape), ()
