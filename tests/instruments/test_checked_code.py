@@ -8,6 +8,7 @@ import pytest
 import tilewright
 import tilewright.language as tl
 from tilewright.debug import checking
+from tilewright.errors import DeadlockError
 from tilewright.instruments import native, screen
 
 
@@ -233,3 +234,20 @@ def test_what_is_stepped_through_is_said(all_native, capsys):
         talks[(2,)](np.zeros(2, np.float32))
     assert capsys.readouterr().out.count("here") == 2
     assert findings.remarks == ["talks was stepped through in Python: it prints"]
+
+
+@tilewright.jit
+def counts_up(out, n, step):
+    i = 0
+    while i != n:
+        i += step
+    tl.store(out, i)
+
+
+def test_a_loop_that_does_not_end(all_native, monkeypatch):
+    monkeypatch.setattr("tilewright.targets.cpu.checks.MOST_ROUNDS", 5000)
+    with checking() as findings:
+        counts_up[(1,)](np.zeros(1, np.int32), 3000, 3)
+        with pytest.raises(DeadlockError, match="is in a loop that does not end"):
+            counts_up[(1,)](np.zeros(1, np.int32), 1000, 3)
+    assert [(f.kind, f.loc.text) for f in findings] == [("deadlock", "i != n")]

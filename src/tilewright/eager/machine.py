@@ -13,9 +13,9 @@ import numpy as np
 
 from tilewright.eager.memory import Buffer, Memory
 from tilewright.eager.port import Port, in_one_line
+from tilewright.eager.waits import Waits
 from tilewright.errors import (
     CompileError,
-    DeadlockError,
     InternalError,
     Loc,
     TypeRuleError,
@@ -33,16 +33,6 @@ from tilewright.ops.shape import constant
 # Ops for which a pointer is the address that it holds.
 ADDRESS_OPS = {m.bitcast, m.cast, m.lt, m.le, m.gt, m.ge, m.eq, m.ne}
 KINDS = {"read": "load", "write": "store", "atomic": "atomic"}
-
-
-@dataclass(slots=True)
-class Wait:
-    """A condition that is asked for again and again while memory stays as it is."""
-
-    rounds: int
-    polls: int  # atomic operations before the first round
-    memory: Any  # the state of memory in all of these rounds
-    values: Any = None  # of the loop's variables in the last round, once there were many
 
 
 @dataclass(slots=True)
@@ -73,6 +63,7 @@ class Eager:
     # Rounds of a `while` loop in which memory stays as it is: any, and with an atomic operation.
     most_rounds = 1_000_000
     most_polls = 100_000
+    most_turns = 1 << 40  # of a `while` loop in one program
 
     def __init__(
         self,
@@ -95,14 +86,13 @@ class Eager:
         self.here: Loc | None = None  # where the instruction stands, when IR is run
         self.op: Op | None = None  # the op that is being run, and how, for observers
         self.attrs: dict[str, Any] = {}
-        self.advances = 0  # rounds of `for` loops, which end by themselves
-        self.waits: dict[Any, Wait] = {}
+        self.waits = Waits()
         self.carried: Sequence[Tile] = ()  # what a loop hands on, when IR is run
 
     def start(self, program: tuple[int, int, int]) -> None:
         """From now on this program instance runs."""
         self.program = program
-        self.waits.clear()
+        self.waits.start()
 
     # --- the machine
 
@@ -229,9 +219,10 @@ class Eager:
         bounds = [int(x.handle.data) for x in (start, end, step)]
         want(bounds[2] != 0, "the step of a loop cannot be 0")
         held = numpy_dtype(kind.dtype)
-        for i in range(*bounds):
-            self.advances += 1
-            yield tensor(Tile(kind, np.array(i, held)))
+        with self.waits.turning() as turn:
+            for i in range(*bounds):
+                turn()
+                yield tensor(Tile(kind, np.array(i, held)))
 
     def concrete(self, handle: Tile, purpose: str) -> Any:
         """The array or number that a value holds."""
@@ -239,7 +230,7 @@ class Eager:
         if handle.type.dtype.is_pointer:
             data = self.memory.addresses(data)
         if purpose == "a condition":
-            self.count_wait()
+            self.waits.count(self)
         return data.item() if not handle.type.shape and purpose != "a NumPy array" else data
 
     def show(self, handle: Tile) -> str:
@@ -304,37 +295,6 @@ class Eager:
         """The user's line with carets."""
         loc = self.loc()
         return "" if loc is None else excerpt(loc)
-
-    def count_wait(self) -> None:
-        """Raise when a loop goes on and on, and nothing that it could wait for changes."""
-        frame = self.frame()
-        place = self.here if frame is None else (frame.f_code, frame.f_lineno)
-        state = (self.memory.version, self.advances)
-        wait = self.waits.get(place)
-        if wait is None or state != wait.memory:
-            self.waits[place] = Wait(1, self.memory.polls, state)
-            return
-        wait.rounds += 1
-        if wait.rounds <= self.most_rounds and self.memory.polls - wait.polls < self.most_polls:
-            return
-        values = self.loop_values(frame)
-        if wait.values is None:  # one more round shows whether this one computes something
-            wait.values = values
-        elif values != wait.values:
-            self.waits[place] = Wait(1, self.memory.polls, state)
-        else:
-            raise DeadlockError(
-                f"{self.name}: program {self.program} waits for a value that no program has "
-                f"written, after {wait.rounds} rounds; programs run one after the other here, and "
-                f"on a GPU one that has not started cannot be waited for\n{self.excerpt()}"
-            ).at(self.program, self.loc())
-
-    def loop_values(self, frame: FrameType | None) -> list:
-        """The bits of all that a round of a loop may have changed, but memory."""
-        if frame is None:
-            return [tile.data.tobytes() for tile in self.carried]
-        values = frame.f_locals.values()
-        return [v.handle.data.tobytes() if isinstance(v, tensor) else repr(v) for v in values]
 
 
 def scalar_array(scalar: Scalar) -> np.ndarray:

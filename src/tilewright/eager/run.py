@@ -83,10 +83,11 @@ class Runner:
     def for_loop(self, inst: Inst, operands: list[Tile], env: Env) -> list[Tile]:
         low, high, step, *carried = operands
         held = numpy_dtype(low.type.dtype)
-        for i in range(int(low.data), int(high.data), int(step.data)):
-            self.machine.advances += 1
-            index = Tile(low.type, np.array(i, held))
-            carried = self.block(inst.blocks[0], [index, *carried], env)
+        with self.machine.waits.turning() as turn:
+            for i in range(int(low.data), int(high.data), int(step.data)):
+                turn()
+                index = Tile(low.type, np.array(i, held))
+                carried = self.block(inst.blocks[0], [index, *carried], env)
         return carried
 
     def while_loop(self, inst: Inst, carried: list[Tile], env: Env) -> list[Tile]:

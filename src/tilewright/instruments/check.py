@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tilewright.errors import LaunchError
-from tilewright.instruments import screen, steps
+from tilewright.instruments import passed, screen, steps
 from tilewright.instruments.findings import Findings
 from tilewright.instruments.outputs import watching
 from tilewright.instruments.poison import poisoned
@@ -31,6 +31,7 @@ class Checker(LaunchObserver):
         jit, options = launch.jit, launch.options
         call = jit.prepare(launch.arguments, options, current().on("eager"))
         sizes = call.grid(launch.grid)
+        passed.note(call)
         if 0 not in sizes:
             self.look(call, sizes, self.findings)
         return SteppedKernel(jit, call.types, call.constants, options)

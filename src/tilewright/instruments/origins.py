@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.eager.deciding import is_awaited
 from tilewright.eager.machine import KINDS, Eager, Tile
-from tilewright.instruments import fillers, meaning, numbers
+from tilewright.instruments import fillers, meaning, numbers, sways
 from tilewright.instruments.findings import Finding
 from tilewright.instruments.hints import broken
+from tilewright.instruments.lock_order import Held, LockOrder
 from tilewright.instruments.marks import Marks, Origin, Source, through
 from tilewright.instruments.unwritten import Unwritten
 from tilewright.ir import types as t
@@ -37,6 +39,7 @@ class Origins(Eager):
 
     report: Callable[[Finding], None]
     unwritten: Unwritten | None = None
+    locks: LockOrder | None = None
     most_rounds = most_polls = 1000  # few, because what does not change in two rounds never will
 
     def __init__(self, *args: Any, **kwargs: Any):
@@ -56,9 +59,11 @@ class Origins(Eager):
             self.look_at_hint(operands[0], attrs)
         out = super().emit(op, *operands, region=region, **attrs)
         if op.effect == "pure":
-            self.follow(op, operands, out if isinstance(out, tuple) else (out,), attrs)
+            self.follow(op, operands, out if isinstance(out, tuple) else (out,), attrs, region)
         if op.effect in KINDS:  # after it: what is out of bounds is no more than that
             self.look_at_operands(op, operands)
+        if op.effect in ("write", "atomic") and self.locks is not None:
+            self.look_at_lock(op, operands, out)
         if op is memory.load:
             self.look_at_lanes(operands, out)
         elif op.effect == "atomic":
@@ -75,7 +80,12 @@ class Origins(Eager):
     # --- from operands to results
 
     def follow(
-        self, op: Op, operands: Sequence[Tile], outs: Sequence[Tile], attrs: dict[str, Any]
+        self,
+        op: Op,
+        operands: Sequence[Tile],
+        outs: Sequence[Tile],
+        attrs: dict[str, Any],
+        region: Callable | None,
     ) -> None:
         marked = [x.marks for x in operands if x.marks is not None]
         for part, out in enumerate(outs):
@@ -89,7 +99,7 @@ class Origins(Eager):
                 marks.source = fillers.source_of(operands) if marks.share is not None else None
             out.marks = marks if marks.lanes or marks.share is not None else None
         if marked:
-            for origin, lanes in fillers.swayed(op, operands, outs, attrs, self.loc):
+            for origin, lanes in sways.swayed(op, operands, outs, attrs, region, self.loc):
                 for out in outs:
                     out.marks = out.marks or Marks()
                     add(out.marks, origin, lanes)
@@ -219,6 +229,24 @@ class Origins(Eager):
             text = f"{text} in program {self.program}; code may be generated that relies on it"
             self.report(Finding("hint", self.name, "", self.program, self.loc(), text))
 
+    def look_at_lock(self, op: Op, operands: Sequence[Tile], out: Tile | None) -> None:
+        """A word that is exchanged until it was free, or made free again."""
+        pointer, value = operands[0], operands[op.access.value]
+        if pointer.type.shape or not value.type.dtype.is_integer:
+            return
+        where, new = self.element_of(pointer), int(value.data)
+        before = new if out is None else int(out.data)
+        loc = self.loc()
+        got = op is not memory.store and before != new and loc is not None
+        if op is atomic.atomic_cas:
+            got = got and before == int(operands[1].data)
+        if got and is_awaited(loc.file, loc.line):
+            found = self.locks.take(self.name, self.program, Held(where, before, loc))
+            if found is not None:
+                self.report(found)
+        else:
+            self.locks.give_back(self.program, where, new)
+
     # --- how that is told
 
     def tell(self, origin: Origin, pointer: Tile | None, mask: Any, what: str) -> None:
@@ -234,6 +262,15 @@ class Origins(Eager):
                 f"{text}; {advice}" if advice else text, origin.element,
             )
         )  # fmt: skip
+
+    def element_of(self, pointer: Tile) -> tuple[str, int]:
+        """The array that a single pointer belongs to, and which element it is."""
+        number = self.memory.number(pointer.data)
+        if not 0 < number <= len(self.memory.buffers):
+            return "", int(pointer.data)
+        buffer = self.memory.buffers[number - 1]
+        distance = int(self.memory.addresses(pointer.data)) - buffer.address
+        return buffer.name, distance // buffer.dtype.bytes
 
     def argument_of(self, pointer: Tile, mask: Any) -> str:
         """The array that the first active pointer belongs to."""

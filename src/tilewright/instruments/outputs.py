@@ -56,7 +56,9 @@ def look(
         steps: The distance of neighbours along each dimension, in bytes.
     """
     memory = poison.allocated.get(low)
-    if memory is None or memory.writer is None or 0 in shape or np.prod(shape) > MOST:
+    if memory is None or 0 in shape or np.prod(shape) > MOST:
+        return
+    if memory.writer is None and memory.passed is None:
         return
     offsets = np.array(start - low)
     for n, step in zip(shape, steps, strict=True):
@@ -66,9 +68,10 @@ def look(
         return
     data = np.frombuffer((ctypes.c_char * memory.size).from_address(low), np.uint8)
     bad = holds_pattern(data, offsets, size, memory.written)
-    if bad.any():
-        element = (int(offsets[bad][0]) + low - memory.writer.address) // size
-        findings.add(meaning.gap(memory.writer, reader, element, int(bad.sum()), bad.size))
+    writer = memory.find_writer() if bad.any() else None
+    if writer is not None:
+        element = (int(offsets[bad][0]) + low - writer.address) // size
+        findings.add(meaning.gap(writer, reader, element, int(bad.sum()), bad.size))
 
 
 # --- NumPy

@@ -38,6 +38,14 @@ class Allocation:
 
     size: int
     writer: Writer | None = None  # the last store of a kernel to it
+    passed: Any = None  # before there is one, the last launch that was given it
+
+    def find_writer(self) -> Writer | None:
+        """The last store of a kernel to it, or one for it that did not run."""
+        if self.writer is None and self.passed is not None:
+            self.writer = self.passed.writer()
+            self.passed = None
+        return self.writer
 
     @property
     def has_map(self) -> bool:

@@ -20,6 +20,7 @@ MOST_PROGRAMS = 8192  # of such a launch
 MOST_BYTES = 64 << 20  # of the arrays of such a launch
 PARTLY_MASKED = 2  # programs with lanes masked off in a load that are stepped through
 MOST_SAMPLES = 3  # launches alike of which such programs are stepped through
+FEW_ROUNDS = 4096  # of a loop that does not end in native code
 SAME = {"inf": "nan"}  # kinds of findings by what checked code calls them
 _long: set[tuple] = set()  # launches that take longer
 _spent: Counter[tuple] = Counter()  # seconds in which launches were stepped through
@@ -60,13 +61,16 @@ def is_stepped(call: Call, grid: Grid, findings: Findings, seconds: float) -> bo
     saved, found = Saved(set(pieces)), Findings()
     steps, begin = Steps(call, grid, found), monotonic()
 
+    def give_up_after(most: float) -> None:
+        if monotonic() - begin > most and not steps.has_printed:
+            raise TooLong
+
     def order() -> Iterator[Program]:
         for done, program in enumerate(programs(grid, call.settings.seed, None)):
-            spent = monotonic() - begin
-            if spent > ENOUGH and spent * total > seconds * done and not steps.has_printed:
-                raise TooLong
+            give_up_after(max(ENOUGH, seconds * done / total))
             yield program
 
+    steps.tick = lambda: give_up_after(seconds)
     try:
         steps.run(order())
     except TooLong:
@@ -100,6 +104,8 @@ class Screen:
                 Steps(self.call, launch.grid, found).run()
                 return
             steps = Steps(self.call, launch.grid, found, MEMORY & kinds)
+            if "deadlock" in kinds:
+                steps.patience = FEW_ROUNDS
             if fault is not None or launch.has_order or MEMORY & kinds:
                 launch.saved.restore()
                 steps.run(self.in_sequence(notes, fault, steps))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tilewright.errors import DeadlockError, KernelFault, OutOfBoundsError
 from tilewright.instruments.findings import Finding, Findings, Program
+from tilewright.instruments.lock_order import LockOrder
 from tilewright.instruments.origins import Origins
 from tilewright.instruments.races import Races
 from tilewright.instruments.shadow import regions
@@ -17,6 +18,8 @@ from tilewright.ops import debug
 from tilewright.runtime.call import Call
 from tilewright.runtime.grid import Grid
 
+TICK = 256  # ops after which somebody may look at the clock
+PATIENCE = 1 << 20  # rounds of a `while` loop
 KINDS = {OutOfBoundsError: "bounds", DeadlockError: "deadlock"}
 
 
@@ -34,9 +37,13 @@ class Steps:
     def __init__(self, call: Call, grid: Grid, findings: Findings, memory: frozenset[str] = MEMORY):
         self.call, self.grid, self.findings = call, grid, findings
         self.has_printed = False
+        self.ops = 0
+        self.tick: Callable[[], None] | None = None  # called now and then
+        self.patience = PATIENCE
         self.machines: list[Origins] = []
         name = call.jit.__name__
         self.races = Races(name, findings.add, spans(call), lambda: self.machines[0].attrs)
+        self.locks = LockOrder()
         self.observers: list[Any] = []
         if "race" in memory:
             self.observers.append(self.races)
@@ -52,7 +59,8 @@ class Steps:
 
         class Checked(Origins):
             report = staticmethod(self.findings.add)
-            unwritten = self.unwritten
+            unwritten, locks = self.unwritten, self.locks
+            most_turns = self.patience
 
             def __init__(self, *args: Any, **kwargs: Any):
                 super().__init__(*args, **kwargs)
@@ -60,6 +68,9 @@ class Steps:
 
             def emit(self, op: Op, *operands: Any, **attrs: Any) -> Any:
                 steps.has_printed = steps.has_printed or op is debug.device_print
+                steps.ops += 1
+                if steps.tick is not None and steps.ops % TICK == 0:
+                    steps.tick()
                 return super().emit(op, *operands, **attrs)
 
         try:

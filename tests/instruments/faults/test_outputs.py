@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from planted import Family, Fault, cases, change
 
+import tilewright
+
 rng = np.random.default_rng(5)
 
 SCALE = """
@@ -64,9 +66,52 @@ torch_family = Family(
               run=lambda k: torch_scale(k, (2, 2), lambda x, y: y[39, 23].item())),
     ),
 )  # fmt: skip
+BRANCH = """
+@triton.jit
+def copy(x_ptr, y_ptr, n, wanted, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n, other=0.0)
+    if wanted > 0:
+        tl.store(y_ptr + at, x, mask=at < n)
+"""
+
+
+def copy(k, grid=(4,), n=100, wanted=1, read=lambda y: y.sum()):
+    y = np.empty(100, np.float32)
+    k.copy[grid](np.ones(100, np.float32), y, n, wanted, BLOCK=32)
+    read(y)
+
+
+never = Family(
+    "never written", BRANCH, copy,
+    (
+        Fault("no programs", "unwritten", run=lambda k: copy(k, grid=(0,)), at="tl.store",
+              argument="y_ptr", says="100 of 100"),
+        Fault("no elements", "unwritten", run=lambda k: copy(k, n=0), at="tl.store"),
+        Fault("branch not taken", "unwritten", run=lambda k: copy(k, wanted=0), at="tl.store"),
+        Fault("mask that is never on", "unwritten",
+              change("x, mask=at < n", "x, mask=at > n + 99")),
+    ),
+)  # fmt: skip
+
+
+def on_the_cpu(k):
+    with tilewright.options(target="cpu"):
+        copy(k, n=0)
+
+
+on_a_target = Family(
+    "never written, on a target", BRANCH, copy,
+    (Fault("no elements", "unwritten", run=on_the_cpu, at="tl.store", argument="y_ptr"),),
+)  # fmt: skip
+not_wanted = Family(
+    "never written, nor read", BRANCH, lambda k: copy(k, wanted=0, read=lambda y: y.shape), ()
+)
 torch_rows = Family(
     "torch rows", SCALE,
     lambda k: torch_scale(k, (2, 2), lambda x, y: y.clone()[:32].sum() + y[:32].sum()), (),
 )  # fmt: skip
 
-test_twin, test_fault = cases(family, rows_only, filled, torch_family, torch_rows)
+test_twin, test_fault = cases(
+    family, rows_only, filled, torch_family, torch_rows, never, not_wanted
+)

@@ -11,6 +11,7 @@ from tilewright.errors import UnsupportedError
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst
 from tilewright.targets.checking import (
+    DEADLOCK,
     FIRST_PARAM,
     MASKED,
     NAN,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from tilewright.targets.cpu.memory import Access, Memory
     from tilewright.targets.cpu.plan import Plan
 
+MOST_ROUNDS = 1 << 28  # of a `while` loop in one program
 PATTERN = 0xA7A7A7A7  # what fresh memory is filled with
 WORDS = {1: t.uint8, 2: t.uint16, 4: t.uint32, 8: t.uint64}
 
@@ -182,6 +184,12 @@ class Checks:
         w.write(f"call void @tw_note(ptr {record}, i64 %pid, i64 {met})")
 
     # --- what is looked at
+
+    def ends(self, inst: Inst, rounds: Lane, test: Lane) -> Lane:
+        """The condition of a `while` loop, which is left too, and noted, after very many rounds."""
+        few = self.b.lt(rounds, self.e.const(MOST_ROUNDS))
+        self.note_if(self.b.bit_and(test, self.b.bit_not(few)), inst, DEADLOCK)
+        return self.b.bit_and(test, few)
 
     def look_at_view(self, inst: Inst, beyond: Lane) -> None:
         """Note an access beyond what an argument spans, perhaps inside its memory."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilewright.codegen.literals import Lane
+from tilewright.ir import types as t
 from tilewright.ir.inst import Block, Inst, Value
 from tilewright.later import later
 from tilewright.targets.cpu import loop_tiles
@@ -104,12 +105,16 @@ def while_loop(x: Lowering, inst: Inst) -> None:
         e.bound[condition.params[k]] = e.bound[body.params[k]] = form
     x.block(condition)
     test = e.scalar(condition.terminator.operands[0]).lane
+    if x.memory.checks is not None:
+        counted = phis[-1] = Carried(Lane(w.fresh("rounds"), t.int64), e.const(0))
+        counted.next = e.b.add(counted.phi, e.const(1))
+        test = x.memory.checks.ends(inst, counted.phi, test)
     w.open(again)
     ends = body.terminator.operands if body.terminator else ()
     x.block(body, [(body.params[k], v) for k, v in enumerate(ends) if v.type.shape])
     for k, entry in phis.items():
-        entry.next = e.scalar(ends[k]).lane
-    spin.end(list(phis.values()))
+        entry.next = entry.next or e.scalar(ends[k]).lane
+    spin.end([entry for k, entry in phis.items() if k >= 0])
     inner = w.close()
     e.forget(inner.memo)
     w.write(f"br i1 {test.text}, label %{again}, label %{leave}")
@@ -129,8 +134,9 @@ def while_loop(x: Lowering, inst: Inst) -> None:
     w.take(scope)
     w.label(leave)
     spin.leave()
-    for k, entry in phis.items():
-        e.bound[inst.results[k]] = Uniform(entry.phi, w.at)
+    for k, result in enumerate(inst.results):
+        if k in phis:
+            e.bound[result] = Uniform(phis[k].phi, w.at)
 
 
 def branch(x: Lowering, inst: Inst) -> None:

@@ -1,0 +1,99 @@
+"""Locks that programs take in different orders, so that they may wait for each other for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tilewright.errors import Loc
+from tilewright.instruments.findings import Finding, Program
+
+Place = tuple[str, int]  # an argument and its element
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A lock that a program has: what it holds while it is free, and where it was taken."""
+
+    place: Place
+    free: int
+    loc: Loc | None
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A lock that was taken while another one was held."""
+
+    program: Program
+    loc: Loc | None
+    guards: frozenset[Place]  # all that were held then
+
+
+@dataclass
+class LockOrder:
+    """Follows which locks the running program holds. A lock is a word that a loop exchanges."""
+
+    program: Program | None = None
+    held: list[Held] = field(default_factory=list)
+    order: dict[tuple[Place, Place], Taken] = field(default_factory=dict)
+
+    def take(self, kernel: str, program: Program, lock: Held) -> Finding | None:
+        """A program has got a lock; what is wrong with that."""
+        self.begin(program)
+        found = None
+        guards = frozenset(h.place for h in self.held)
+        for other in self.held:
+            if other.place == lock.place:
+                continue
+            back = self.way(lock.place, other.place)
+            if (
+                back is not None
+                and back.program != program
+                and not back.guards
+                & guards
+                - {
+                    lock.place,
+                    other.place,
+                }
+            ):
+                found = found or finding(kernel, program, other, lock, back)
+            self.order.setdefault((other.place, lock.place), Taken(program, lock.loc, guards))
+        self.held.append(lock)
+        return found
+
+    def give_back(self, program: Program, place: Place, value: int) -> None:
+        """A program writes to a word, which may be a lock that it has."""
+        self.begin(program)
+        self.held = [h for h in self.held if h.place != place or h.free != value]
+
+    def begin(self, program: Program) -> None:
+        if program != self.program:
+            self.program, self.held = program, []
+
+    def way(self, first: Place, last: Place) -> Taken | None:
+        """A lock that was taken while `first` was held, on the way from it to `last`."""
+        seen, stack = {first}, [(first, None)]
+        while stack:
+            place, start = stack.pop()
+            for after, taken in self.after(place):
+                if after == last:
+                    return start or taken
+                if after not in seen:
+                    seen.add(after)
+                    stack.append((after, start or taken))
+        return None
+
+    def after(self, place: Place) -> Iterator[tuple[Place, Taken]]:
+        return ((b, taken) for (a, b), taken in self.order.items() if a == place)
+
+
+def finding(kernel: str, program: Program, first: Held, second: Held, back: Taken) -> Finding:
+    (argument, element), (other, number) = second.place, first.place
+    return Finding(
+        "deadlock", kernel, argument, program, second.loc,
+        f"program {program} takes the lock in element {element} of {argument} while it holds "
+        f"element {number} of {other}, and program {back.program} takes them the other way round"
+        f"{'' if back.loc is None else f' at {back.loc}'}; they may wait for each other for ever; "
+        "take locks in one order",
+        element, back.program, back.loc,
+    )  # fmt: skip
