@@ -76,6 +76,9 @@ class Ring:
         # Below which counter all turns are without a doubt; None: nobody can tell.
         self.end_of_sure = Turns(x, loop).end(self.checked) if self.checked else None
         self.fill()
+        sure = [k for k in self.checked if k not in self.doubtful]
+        if self.end_of_sure is None and self.doubtful and sure:
+            self.end_of_sure = Turns(x, loop).end(sure)
         self.look()
 
     def fill(self) -> None:
@@ -93,7 +96,8 @@ class Ring:
         self.counter = counter.lane
         self.look()
         self.copy(stage.lane)
-        self.finish(stage.lane)
+        if not self.plan.is_wide:
+            self.finish(stage.lane)
         following = e.plus(stage.lane, 1)
         more = e.b.lt(following, e.const(self.plan.stages - 1))
         last = w.here
@@ -149,8 +153,6 @@ class Ring:
 
     def ask_now(self) -> None:
         self.copy(self.write)
-        if self.plan.is_wide:
-            self.finish(self.write)
 
     def end(self) -> None:
         """At the end of the body, where no branch tears products by mma.sync apart."""
@@ -207,14 +209,18 @@ class Ring:
     def look(self) -> None:
         """Find out whether the next turn is without a doubt; best done among the products."""
         if self.end_of_sure is None:
-            self.look_closely()
+            self.go = self.e.b.const(1, t.int1)
+            if not self.plan.is_wide:
+                with self.later():
+                    self.look_closely()
             return
         w, sure = self.e.w, self.e.b.lt(self.counter, self.end_of_sure)
         slow, join = w.new_label("look"), w.new_label("join")
         before = w.here
         w.branch_often(sure.text, join, slow)
         with w.apart(slow):
-            self.look_closely()
+            with self.later():
+                self.look_closely()
             last = w.here
             w.branch(join)
         w.label(join)
@@ -223,43 +229,64 @@ class Ring:
 
     def look_closely(self) -> None:
         """The same from the turn's own addresses."""
-        with self.later():
-            self.go = self.e.b.lt(self.counter, self.high)
-            for load in self.checked:
-                fine = self.x.guard.tile_inside(load)
-                self.go = self.e.both(self.go, fine)
-                if fine is None:
-                    self.doubtful[load] = None
+        self.go = self.e.b.lt(self.counter, self.high)
+        for load in self.checked:
+            fine = self.x.guard.tile_inside(load)
+            self.go = self.e.both(self.go, fine)
+            if fine is None:
+                self.doubtful[load] = None
 
     def copy(self, stage: Lane) -> None:
-        """Ask for the next turn's tiles, where there is no doubt; the rest is left to `finish`."""
+        """Ask for the next turn's tiles, where there is no doubt.
+
+        The rest is left to `finish`, but where warpgroups make products, which no branch tears
+        apart: what addresses are computed from is computed once, then.
+        """
         with self.later():
+            if self.plan.is_wide and self.end_of_sure is None:
+                self.look_closely()
             for load, shared in self.plan.loads.items():
                 if load not in self.doubtful:
                     self.perform(self.copies(load, shared, self.place(load, stage)), self.go)
+            made = self.rest(stage) if self.plan.is_wide else None
+        if made is not None:
+            self.step_on(made)
 
     def finish(self, stage: Lane) -> None:
-        """Ask for what needs a check of every vector, none past the end, and step on."""
-        x, e, b = self.x, self.e, self.e.b
         with self.later():
-            if self.checked:
-                comes, unsure = b.lt(self.counter, self.high), b.bit_not(self.go)
-                late = (
-                    self.copies_of(self.doubtful, stage),
-                    self.copies_of([k for k in self.plan.loads if k not in self.doubtful], stage),
-                )
-                some = comes if self.doubtful else e.both(comes, unsure)
-                with e.w.when(some.text, rarely=not self.doubtful):
-                    for copies in late[0]:
-                        self.check(copies)
-                    with e.w.when(unsure.text):
+            made = self.rest(stage)
+        self.step_on(made)
+
+    def rest(self, stage: Lane) -> list[Tile]:
+        """Ask for what needs a check of every vector, none past the end.
+
+        Gives the carried values of the turn after.
+        """
+        e, b = self.e, self.e.b
+        if self.checked:
+            comes, unsure = b.lt(self.counter, self.high), b.bit_not(self.go)
+            late = (
+                self.copies_of(self.doubtful, stage),
+                self.copies_of([k for k in self.plan.loads if k not in self.doubtful], stage),
+            )
+            some = comes if self.doubtful else e.both(comes, unsure)
+            with e.w.when(some.text, rarely=not self.doubtful):
+                for copies in late[0]:
+                    self.check(copies)
+                if late[1]:
+                    with e.w.when(unsure.text, rarely=True):
                         for copies in late[1]:
                             self.check(copies)
-            e.w.declare(f"declare void @{COPY}.commit.group()")
-            e.w.write(f"call void @{COPY}.commit.group()")
-            self.counter = b.add(self.counter, self.step)
-            made = [x.tiles[v] for v in self.yields]
-        self.state = [x.in_layout(m, layout) for m, layout in zip(made, self.layouts, strict=True)]
+        e.w.declare(f"declare void @{COPY}.commit.group()")
+        e.w.write(f"call void @{COPY}.commit.group()")
+        return [self.x.tiles[v] for v in self.yields]
+
+    def step_on(self, made: Sequence[Tile]) -> None:
+        """Go on to the turn after, given its carried values."""
+        self.counter = self.e.b.add(self.counter, self.step)
+        self.state = [
+            self.x.in_layout(m, layout) for m, layout in zip(made, self.layouts, strict=True)
+        ]
         self.ask_addresses()
 
     # --- arguments that share memory
