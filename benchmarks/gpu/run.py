@@ -24,11 +24,13 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1] / "src")]
 
 import torch  # noqa: E402
 from cases import Case, Run, all_cases  # noqa: E402
+from forms import form_cases  # noqa: E402
 
 import tilewright as tw  # noqa: E402
 from tilewright import compat  # noqa: E402
 
-SOURCES = ("elementwise", "rows", "moves", "products")
+SOURCES = ("elementwise", "rows", "moves", "products", "linear", "attention", "scans")
+ENDINGS = ("_kernel", "TensorDescriptor")  # of the names that launches use
 FLUSHED = 512 << 20  # long enough to write that launches are queued before it is over
 COMPILED = ("softmax 16384", "layer norm 8192", "rms norm 8192")  # torch.compile is slow to begin
 
@@ -41,7 +43,8 @@ def kernels(who: str) -> SimpleNamespace:
         module = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = module
         spec.loader.exec_module(module)
-        found.__dict__.update({k: v for k, v in vars(module).items() if k.endswith("_kernel")})
+        named = {k: v for k, v in vars(module).items() if k.endswith(ENDINGS)}
+        found.__dict__.update(named)
     return found
 
 
@@ -61,6 +64,10 @@ def ours() -> SimpleNamespace:
 def theirs() -> SimpleNamespace | None:
     """The kernels with the real Triton, if there is one."""
     with contextlib.suppress(ImportError), contextlib.redirect_stderr(io.StringIO()):
+        import triton
+
+        # where Triton keeps descriptors that kernels make
+        triton.set_allocator(lambda size, align, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
         return kernels("theirs")
     return None
 
@@ -180,7 +187,7 @@ def main() -> None:
         contenders["triton"] = triton
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}", flush=True)
     out = options.json.open("w") if options.json else None
-    for case in all_cases():
+    for case in [*all_cases(), *form_cases()]:
         if options.names and not any(name in case.name for name in options.names):
             continue
         row = measure(case, contenders, options.repeats)

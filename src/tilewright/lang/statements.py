@@ -10,6 +10,7 @@ from tilewright.lang import meta
 from tilewright.lang.expressions import binary, in_words, text_of
 from tilewright.lang.tensor import known, tensor
 from tilewright.lang.values import Undefined, assigned, describe
+from tilewright.ops.debug import hint
 
 if TYPE_CHECKING:
     from tilewright.lang.frontend import Frontend
@@ -144,7 +145,27 @@ def assign_augmented(f: Frontend, node: ast.AugAssign) -> None:
 
 def expression(f: Frontend, node: ast.Expr) -> None:
     if type(node.value) is not ast.Constant:  # else a docstring
-        f.expr(node.value)
+        keep_promise(f, node.value, f.expr(node.value))
+
+
+def keep_promise(f: Frontend, node: ast.expr, value: Any) -> None:
+    """`tl.multiple_of(x, 16)`, and the like, as a statement is of x from there on.
+
+    Only where a region's end does not take back what x is.
+    """
+    inst = value.handle.inst if type(value) is tensor else None
+    if inst is None or inst.op is not hint or not node.args or type(node.args[0]) is not ast.Name:
+        return
+    name, loops = node.args[0].id, f.scope.loops
+    before = f.scope.names.get(name)
+    if type(before) is not tensor or before.handle is not inst.operands[0]:
+        return
+    if loops:
+        stays = f.regions == loops[-1].regions and name in loops[-1].names
+    else:
+        stays = f.regions == 0
+    if stays:
+        f.scope.names[name] = value
 
 
 def nothing(f: Frontend, node: ast.Pass) -> None:

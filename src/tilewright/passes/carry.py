@@ -8,7 +8,7 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Builder, Inst, Kernel, Value
 from tilewright.ir.rewrite import rebuild
 from tilewright.ir.types import Type
-from tilewright.ops import math, memory, shape
+from tilewright.ops import debug, math, memory, shape
 from tilewright.passes import loops
 from tilewright.passes.constants import Make, constant, scalar_of
 from tilewright.passes.fold import Maker
@@ -76,6 +76,9 @@ def find_walk(param: Value, value: Value) -> Walk | None:
     steps = []
     bytes = 0
     while value is not param:
+        if value.inst is not None and value.inst.op is debug.hint:
+            (value,) = value.inst.operands
+            continue
         step = last_step(value)
         if step is None:
             return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import gcd
 from numbers import Integral
 from typing import Any
 
@@ -268,12 +269,14 @@ def look(parameter: Parameter, name: str, value: Any, facts: frozenset, device: 
 def descriptor_items(
     parameter: Parameter, name: str, value: TensorDescriptor, facts: frozenset, device: str
 ) -> DescriptorItems:
-    """A descriptor as a tuple of its parts: only the block's shape is known to the compiler."""
+    """A descriptor as a tuple of its parts: of these the block's shape is compiled in."""
+    may_align = "divisible" in facts and parameter.align
+
+    def number(name: str, value: int) -> Leaf:
+        return Leaf(name, value, Type(ir.int64), value, gcd(value, ALIGNMENT) if may_align else 1)
 
     def numbers(label: str, items: Sequence[int]) -> tuple[Leaf, ...]:
-        return tuple(
-            Leaf(f"{name}.{label}.{i}", v, Type(ir.int64), int(v)) for i, v in enumerate(items)
-        )
+        return tuple(number(f"{name}.{label}.{i}", int(v)) for i, v in enumerate(items))
 
     return DescriptorItems(
         look(parameter, f"{name}.0", value.base, facts, device),

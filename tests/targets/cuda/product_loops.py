@@ -94,6 +94,32 @@ def in_place(x, y, n, M: tl.constexpr):
         tl.store(x + (turn + 1) * M * M + i * M + j, found.to(x.dtype.element_ty))
 
 
+@tw.jit
+def gathered(x, rows, y, blocks, out, n, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    """Rows of x by a tile of indices in each turn, and blocks of y by a scalar one."""
+    i, j, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
+    total = tl.zeros((M, N), tl.float32)
+    for turn in range(n):
+        row = tl.load(rows + turn * M + i, mask=i < M - 3, other=0)
+        left = tl.load(x + row[:, None] * K + k[None, :], mask=(i < M - 3)[:, None], other=0.0)
+        block = tl.load(blocks + turn)
+        right = tl.load(y + (block * K + k[:, None]) * N + j[None, :])
+        total = tl.dot(left, right, total) + block
+    tl.store(out + i[:, None] * N + j[None, :], total)
+
+
+@tw.jit
+def states(x, y, out, n, M: tl.constexpr, N: tl.constexpr):
+    """Each turn stores what it has found, and adds to a state."""
+    i, j, d = tl.arange(0, M)[:, None], tl.arange(0, M)[None, :], tl.arange(0, N)[None, :]
+    state = tl.zeros((M, N), tl.float32)
+    for turn in range(n):
+        left = tl.load(x + turn * M * M + i * M + j)
+        right = tl.load(y + turn * M * N + i * N + d)
+        state = tl.dot(left, right, state)
+        tl.store(out + turn * M * N + i * N + d, (state * 0.25).to(out.dtype.element_ty))
+
+
 def cases() -> Iterator[Case]:
     sizes = ((32, 32, 16), (32, 32, 64), (48, 40, 80), (33, 64, 100), (64, 24, 40))
     for (rows, columns, inner), dtype in zip(sizes, [*HALVES, np.float32, *HALVES], strict=True):
@@ -126,6 +152,20 @@ def cases() -> Iterator[Case]:
         "products in place", in_place, (1,), [x, random((32, 32), np.float16, 1), 4], {"M": 32},
         1e-2,
     )  # fmt: skip
+
+
+    for n in (0, 1, 2, 6):
+        size = {"M": 32, "N": 32, "K": 32, "num_stages": 3}
+        rows, blocks = random((n, 32), np.int32) % 40, random((n,), np.int64) % 5
+        x, y = random((40, 32), np.float16), random((5, 32, 32), np.float16, 1)
+        out = np.zeros((32, 32), np.float32)
+        yield Case(
+            f"gathered products {n}", gathered, (1,), [x, rows, y, blocks, out, n], size, 1e-2
+        )
+        x, y = random((n, 32, 32), np.float16), random((n, 32, 64), np.float16, 1)
+        yield Case(
+            f"products of states {n}", states, (1,), [x, y, y * 0, n], {"M": 32, "N": 64}, 1e-2
+        )
 
 
 def product_of(x: np.ndarray, y: np.ndarray, constants: dict[str, Any]) -> Case:

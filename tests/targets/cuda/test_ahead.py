@@ -61,8 +61,25 @@ def test_one_stage_and_old_chips_wait():
     assert copies("matmul 64x128", arch="sm_75") == 0
 
 
-def test_stores_in_the_loop_keep_loads_in_place():
-    assert copies("products in place") == 0
+def test_loads_from_where_the_loop_stores_stay_in_place():
+    assert 0 < copies("products in place") < copies("products of states 6")
+
+
+def shared_memory(target: str) -> np.ndarray:
+    """In each turn the right tile is what the turn before has stored, through another argument."""
+    x = np.concatenate([np.eye(32, dtype=np.float16)[None], np.zeros((6, 32, 32), np.float16)])
+    y = np.concatenate([product_loops.random((1, 32, 32), np.float16), x[1:]])
+    with tw.options(target=target):
+        product_loops.states[(1,)](x[:1].repeat(6, 0), y, y[1:], 6, M=32, N=32)
+    product_loops.states.forget()
+    return y
+
+
+@pytest.mark.parametrize("simulated", [("sm_80", 4), ("sm_90a", 1)], ids=str, indirect=True)
+def test_arguments_that_share_memory_are_loaded_in_their_turn(simulated):
+    want = shared_memory("eager")
+    assert want[6].any()
+    np.testing.assert_allclose(shared_memory("simulated"), want, rtol=1e-2)
 
 
 def test_what_lies_outside_is_reported_once_it_is_due(simulated):
@@ -71,3 +88,14 @@ def test_what_lies_outside_is_reported_once_it_is_due(simulated):
     with pytest.raises(OutOfBoundsError, match="load outside y"):
         product_loops.persistent[(1,)](x, y, out, 32, 96, M=32, N=32, K=32)
     product_loops.persistent.forget()
+
+
+def test_indices_of_turns_that_do_not_come_are_not_read(simulated):
+    x, y, out = np.ones((4, 32), np.float16), np.ones((1, 32, 32), np.float16), np.zeros((32, 32))
+    rows, blocks = np.zeros((2, 32), np.int32), np.zeros(2, np.int64)
+    size = {"M": 32, "N": 32, "K": 32}
+    product_loops.gathered[(1,)](x, rows, y, blocks, out, 2, **size)
+    for short in ([x, rows[:1], y, blocks], [x, rows, y, blocks[:1]], [x, rows + 4, y, blocks]):
+        with pytest.raises(OutOfBoundsError, match="load outside (rows|blocks|x)"):
+            product_loops.gathered[(1,)](*map(np.copy, short), out, 2, **size)
+    product_loops.gathered.forget()

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tilewright.ir.inst import Block, Inst, Kernel, Value, walk
-from tilewright.ops import dot, shape
+from tilewright.ops import dot, memory, shape
 from tilewright.passes import loops
 from tilewright.targets.cuda import descriptors, f2, flight, ldmatrix, mma, wgmma
 from tilewright.targets.cuda.layout import Layout, log2, union
 from tilewright.targets.cuda.lending import rounded
+from tilewright.targets.cuda.needed import Needed, idle, is_load
 from tilewright.targets.cuda.operands import Shared
 
 if TYPE_CHECKING:
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
 
 COPIED = (4, 8, 16)  # bytes that one asynchronous copy moves
 RESHAPING = {shape.broadcast, shape.reshape, shape.permute, shape.join, shape.split, shape.cat}
-CHEAP = {shape.constant, shape.arange, shape.splat, shape.broadcast, shape.reshape, shape.permute}
 HARMLESS = ("pure", "program", "read", "control")
+MOST_ASKED = 16  # registers of a tile from which addresses are computed turns before
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,9 @@ class Plan:
 
     Those that are `fetched` go on to registers, products read the others as they lie. `steps`
     computes, from the body's parameters, the addresses and masks of the loads, and the parameters
-    (`carried`, by number) of the turn after. Products that are `unfinished` go on until `first`, a
+    (`carried`, by number) of the turn after; loads among them are `asked` one turn earlier still,
+    and those that are `idle` have nothing to do in their own turn. Where memory that the loop has
+    `stored` to, as parameters tell, is that of the loads, these are repeated in their turn. Products that are `unfinished` go on until `first`, a
     product, has begun in the turn after; None: none do. Operands that are `kept` are in two places
     by turns, so that the next ones can be computed while products go on. With `waits_later` threads
     wait for one another only once these are there, before the first product.
@@ -39,7 +43,10 @@ class Plan:
     loads: dict[Inst, Shared]
     fetched: frozenset[Inst]
     steps: tuple[Inst, ...]
+    asked: tuple[Inst, ...]
+    idle: frozenset[Inst]
     carried: tuple[int, ...]
+    stored: frozenset[int]
     stages: int
     is_wide: bool  # whether warpgroups make products of it
     first: Inst | None
@@ -69,18 +76,19 @@ class Planner:
         limit = self.x.arch.shared_limit - rounded(self.x.e.memory.top, descriptors.ALIGNMENT)
         wanted = loop.attrs.get("num_stages")
         stages = min(self.stages, wanted) if wanted else self.stages
-        if not self.x.arch.has_async or stages < 2 or not rises(loop) or not is_harmless(body):
+        stored = self.stored(body)
+        if not self.x.arch.has_async or stages < 2 or not rises(loop) or stored is None:
             return None
         loads: dict[Inst, Shared] = {}
-        needed = Needed(loop)
+        self.apart = partial(self.is_apart, stored)
+        needed = Needed(loop, lambda inst: inst not in loads and self.can_be_asked(inst))
         for inst in body.insts:
             shared = self.shared_of(inst)
             if shared is not None and needed.add(inst.operands[:2]):
                 loads[inst] = shared
         fetched = self.fetched(body, loads, limit // stages, needed)
-        if not loads and not fetched:
+        if not loads:
             return None
-        loads |= fetched
         stages = min(stages, limit // sum(s.size for s in loads.values()))
         if stages < 2:
             return None
@@ -97,12 +105,40 @@ class Planner:
                 kept, going = {}, {dot: v for dot, v in going.items() if dot is not first}
         is_wide, first = first is not None, first if going else None
         carried = tuple(sorted(needed.carried))
-        later = (
-            bool(kept) and first is first_dot(body) and not any(map(self.is_shared_out, fetched))
-        )
+        asked = tuple(inst for inst in steps if inst.op is memory.load)
+        shared_out = any(map(self.is_shared_out, fetched))
+        later = bool(kept) and first is first_dot(body) and not shared_out and not stored
         return Plan(
-            loads, frozenset(fetched), steps, carried, stages, is_wide, first, going, kept, later
-        )
+            loads, frozenset(fetched), steps, asked, idle(steps, loads, self.users), carried, stored,
+            stages, is_wide, first, going, kept, later,
+        )  # fmt: skip
+
+    def stored(self, body: Block) -> frozenset[int] | None:
+        """The parameters to which a loop's body stores; None: that, or more, is not known."""
+        found = set()
+        for inst in walk(body):
+            if inst.op is memory.store:
+                found.add(self.x.memory.param(inst))
+            elif inst.op.effect not in HARMLESS:
+                return None
+        return None if None in found else frozenset(found)
+
+    def is_apart(self, stored: Collection[int], load: Inst) -> bool:
+        """Whether a load most likely meets none of these stores of its loop."""
+        return not stored or self.x.memory.param(load) not in {None, *stored}
+
+    def can_be_asked(self, inst: Inst) -> bool:
+        """Whether a load is a small one, that can be made turns before what is read there."""
+        shape = inst.results and inst.result.type.shape
+        if not is_load(inst) or not self.apart(inst):
+            return False
+        return not shape or self.x.layout(inst.result).registers <= MOST_ASKED
+
+    def can_be_copied(self, load: Inst) -> bool:
+        """Whether copies, some turns before, give what a tile's load gives."""
+        if not is_load(load) or not load.result.type.shape or not self.apart(load):
+            return False
+        return len(load.operands) < 3 or is_zero(load.operands[2])
 
     def is_shared_out(self, load: Inst) -> bool:
         """Whether threads read what others have copied."""
@@ -119,33 +155,36 @@ class Planner:
         return out
 
     def fetched(
-        self, body: Block, loads: Collection[Inst], room: int, needed: Needed
-    ) -> dict[Inst, Shared]:
-        """Further loads that products of warpgroups wait for, and where each thread puts its part.
+        self, body: Block, loads: dict[Inst, Shared], room: int, needed: Needed
+    ) -> set[Inst]:
+        """Add further loads that products wait for; each thread has its part.
 
         Args:
             room: bytes of a stage, of which other things must find some as well.
         """
-        found: dict[Inst, Shared] = {}
+        found: set[Inst] = set()
         room = room * 3 // 4 - sum(s.size for s in loads.values())
         for inst in body.insts:
-            if inst not in loads and can_be_copied(inst) and self.feeds(inst.result):
+            fresh = inst not in loads and inst not in needed.insts and self.can_be_copied(inst)
+            if fresh and self.feeds(inst.result):
                 vector = self.x.assigned.vectors(inst)[0]
                 bytes = inst.result.type.dtype.bytes
                 shared = own_tile(self.x.access_layout(inst), vector, bytes)
                 fits = shared.size <= room and self.is_copied(inst, shared)
                 if fits and needed.add(inst.operands[:2]):
-                    found[inst] = shared
+                    loads[inst] = shared
+                    found.add(inst)
                     room -= shared.size
         return found
 
     def feeds(self, value: Value) -> bool:
-        """Whether products of warpgroups are computed from a value."""
+        """Whether products by tensor cores are computed from a value."""
         x, seen, open_values = self.x, {value}, [value]
         while open_values:
             for user in self.users[open_values.pop()]:
                 if user.op is dot.dot:
-                    if wgmma.instruction_for(user, x.arch, x.e.num_warps) is not None:
+                    wide = wgmma.instruction_for(user, x.arch, x.e.num_warps)
+                    if wide or mma.instruction_for(user, x.arch):
                         return True
                 elif user.op.is_elementwise or user.op in RESHAPING:
                     fresh = [r for r in user.results if r not in seen]
@@ -155,7 +194,7 @@ class Planner:
 
     def shared_of(self, load: Inst) -> Shared | None:
         """Where a load's tiles lie in shared memory, if only products use it, from there."""
-        if not can_be_copied(load) or len(load.result.type.shape) != 2:
+        if not self.can_be_copied(load) or len(load.result.type.shape) != 2:
             return None
         shared = ldmatrix.stage_for(self.x.access_layout(load), load.result.type.dtype.bytes)
         if shared is None or not self.is_copied(load, shared):
@@ -198,13 +237,6 @@ class Planner:
         return all(ldmatrix.can_load(shared, side, found) for side in sides)
 
 
-def can_be_copied(load: Inst) -> bool:
-    """Whether copies give what a tile's load gives."""
-    if load.op.name != "load" or not load.result.type.shape or load.attrs.get("volatile"):
-        return False
-    return len(load.operands) < 3 or is_zero(load.operands[2])
-
-
 def own_tile(layout: Layout, vector: Sequence[int], bytes: int) -> Shared:
     """A tile of which each thread's vectors lie side by side: in no access do lanes meet."""
     inner = [layout.register[log2(r)] for r in vector if r.bit_count() == 1]
@@ -227,43 +259,8 @@ def rises(loop: Inst) -> bool:
     return step is not None and step.op is shape.constant and step.attrs["value"] > 0
 
 
-def is_harmless(body: Block) -> bool:
-    """Whether no load of a later turn could meet a store of this one."""
-    return all(inst.op.effect in HARMLESS for inst in walk(body))
-
-
 def is_zero(value: Value) -> bool:
     inst = value.inst
     while inst is not None and inst.op in (shape.splat, shape.broadcast):
         inst = inst.operands[0].inst
     return inst is not None and inst.op is shape.constant and not inst.attrs["value"]
-
-
-class Needed:
-    """What must be computed of a turn to know the addresses of later ones."""
-
-    def __init__(self, loop: Inst):
-        body = loop.blocks[0]
-        self.inside = set(body.insts)
-        self.params = {p: k for k, p in enumerate(loops.carried_params(loop, body))}
-        self.yields = loops.yields(loop)
-        self.insts: set[Inst] = set()
-        self.carried: set[int] = set()
-
-    def add(self, values: Sequence[Value]) -> bool:
-        """Take in what some values are computed from; False, and nothing, if that is not cheap."""
-        insts, carried, open_values = set(), set(), list(values)
-        while open_values:
-            value = open_values.pop()
-            inst, number = value.inst, self.params.get(value)
-            if number is not None and number not in carried:
-                carried.add(number)
-                open_values.append(self.yields[number])
-            if inst in self.inside and inst not in insts:
-                if not (inst.op.is_elementwise or inst.op in CHEAP):
-                    return False
-                insts.add(inst)
-                open_values += inst.operands
-        self.insts |= insts
-        self.carried |= carried
-        return True

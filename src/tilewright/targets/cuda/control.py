@@ -54,10 +54,10 @@ def for_loop(x: Lowering, inst: Inst) -> list[Tile]:
     if ring:
         ring.set(tiles_of(ring_phis, firsts))
     with x.memory.hazards.loop(inst.blocks):
-        if ring:
-            ring.begin()
         x.bind([body.params[0]], [uniform(counter, x.layout(body.params[0]))])
         x.bind(params, carried)
+        if ring:
+            ring.begin()
         made = x.block(body)
         if ring:
             ring.end()

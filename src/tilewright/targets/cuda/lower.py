@@ -69,6 +69,7 @@ class Lowering:
         self.staged: dict[Value, Staged] = {}  # what was copied to shared memory ahead
         self.places: dict[Value, Staged] = {}  # where operands are to be put
         self.fetched: dict[Inst, Callable[[], Tile]] = {}  # loads that were made ahead
+        self.idle: set[Inst] = set()  # what loads that were made ahead have needed
         self.flights: dict[Inst, wgmma.Flight] = {}
         # What is computed twice, to run ahead, would be counted twice.
         self.planner = ahead.Planner(self, kernel, 1 if counters else stages)
@@ -148,7 +149,7 @@ class Lowering:
         for inst in block.insts:
             if inst.op.name == "yield":
                 ends = [self.tiles[v] for v in inst.operands]
-            elif not inst.results or inst.results[0] not in self.staged:
+            elif not inst.results or inst.results[0] not in self.staged and inst not in self.idle:
                 self.inst(inst)
         self.converted.pop()
         return ends

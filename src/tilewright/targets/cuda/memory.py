@@ -239,8 +239,8 @@ def store_modifiers(inst: Inst) -> str:
     return ".global" + (cache if cache in (".wb", ".cg", ".cs", ".wt") else "")
 
 
-def load(x: Lowering, inst: Inst) -> Tile:
-    """What the pointers point to."""
+def load(x: Lowering, inst: Inst, on: Lane | None = None) -> Tile:
+    """What the pointers point to; nothing is read unless `on` holds."""
     m, e = x.memory, x.e
     layout = x.access_layout(inst)
     pointer = x.tile(inst.operands[0], layout)
@@ -251,7 +251,9 @@ def load(x: Lowering, inst: Inst) -> Tile:
     accesses = [(0,)] if same else x.assigned.vectors(inst)
     operands = [o for o in (mask, other) if o is not None]
     vectors, copies = m.vectors(accesses, m.places(inst.operands[0], pointer), operands)
-    masks = [mask.lanes[v.registers[0]] if mask is not None else None for v in vectors]
+    masks = [
+        e.both(on, mask.lanes[v.registers[0]] if mask is not None else None) for v in vectors
+    ]
     m.hazards.before(inst, layout)
     zero = e.b.const(0, dtype)
     fills = [
@@ -259,8 +261,8 @@ def load(x: Lowering, inst: Inst) -> Tile:
         for v in vectors
     ]
 
-    def perform(k: int, on: Lane | None) -> list[Lane]:
-        return m.load_words(vectors[k].place, on, fills[k], load_modifiers(inst))
+    def perform(k: int, where: Lane | None) -> list[Lane]:
+        return m.load_words(vectors[k].place, where, fills[k], load_modifiers(inst))
 
     if m.counters is not None:
         m.counters.access(inst, layout, vectors, masks, mask)

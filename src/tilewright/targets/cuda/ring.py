@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +18,7 @@ from tilewright.targets.cuda import descriptors, wgmma
 from tilewright.targets.cuda.ahead import Plan
 from tilewright.targets.cuda.emitter import WORDS
 from tilewright.targets.cuda.layout import Layout, union
-from tilewright.targets.cuda.memory import Place, Vector, offset_text, value_of
+from tilewright.targets.cuda.memory import Place, Vector, load, offset_text, value_of
 from tilewright.targets.cuda.operands import Shared
 from tilewright.targets.cuda.phis import fresh_phis, phi_lines, tiles_of
 from tilewright.targets.cuda.tiles import Staged, Tile, tile, uniform
@@ -45,9 +45,9 @@ class Copies:
 class Ring:
     """The copies of one loop: what is read in a turn was asked for `stages` - 1 turns before.
 
-    Of the turn that is copied next, `counter` and `state` are the loop's number and the carried
-    values that addresses need, and `go` says that it comes and that none of its accesses lies
-    outside. `read` and `write` are stages, by their number.
+    Of the turn that is copied next, `counter` and `state` are the loop's number and the values
+    that addresses need, carried ones and those asked for, and `go` says that it comes and that
+    none of its accesses lies outside. `read` and `write` are stages, by their number.
     """
 
     def __init__(self, x: Lowering, loop: Inst, plan: Plan, starts: Sequence[Tile]):
@@ -71,9 +71,14 @@ class Ring:
         self.doubtful: dict[Inst, None] = {}  # of these, which no scalar code can answer for
         self.counter, self.state = self.low, [starts[k] for k in plan.carried]
         self.read, self.write = self.e.const(0), self.e.const(plan.stages - 1)
+        self.shares = self.overlap()
+        self.ask_addresses()
         # Below which counter all turns are without a doubt; None: nobody can tell.
         self.end_of_sure = Turns(x, loop).end(self.checked) if self.checked else None
         self.fill()
+        sure = [k for k in self.checked if k not in self.doubtful]
+        if self.end_of_sure is None and self.doubtful and sure:
+            self.end_of_sure = Turns(x, loop).end(sure)
         self.look()
 
     def fill(self) -> None:
@@ -91,7 +96,8 @@ class Ring:
         self.counter = counter.lane
         self.look()
         self.copy(stage.lane)
-        self.finish(stage.lane)
+        if not self.plan.is_wide:
+            self.finish(stage.lane)
         following = e.plus(stage.lane, 1)
         more = e.b.lt(following, e.const(self.plan.stages - 1))
         last = w.here
@@ -116,6 +122,10 @@ class Ring:
     def begin(self) -> None:
         """At the start of the body: wait for this turn's tiles, ask for those of a later one."""
         self.wait(self.plan.stages - 2)
+        if self.shares is not None:
+            with self.e.w.when(self.shares.text, rarely=True):
+                self.repeat()
+        self.x.idle |= self.plan.idle
         if not self.plan.waits_later:
             if self.e.arch.has_wgmma:
                 self.e.fence_async()
@@ -143,8 +153,6 @@ class Ring:
 
     def ask_now(self) -> None:
         self.copy(self.write)
-        if self.plan.is_wide:
-            self.finish(self.write)
 
     def end(self) -> None:
         """At the end of the body, where no branch tears products by mma.sync apart."""
@@ -155,9 +163,12 @@ class Ring:
         self.look()
 
     @contextmanager
-    def later(self) -> Iterator[None]:
-        """Within, values are those of the turn that is copied next."""
-        x = self.x
+    def later(self, load: Callable[[Inst], Tile] | None = None) -> Iterator[None]:
+        """Within, values are those of the turn that is copied next.
+
+        With `load`, which makes a load that is asked for, only those that such loads need.
+        """
+        x, asked = self.x, self.plan.asked
         tiles, converted = dict(x.tiles), x.converted
         counter = self.body.params[0]
         changed = {counter, *self.params, *(r for inst in self.plan.steps for r in inst.results)}
@@ -166,24 +177,50 @@ class Ring:
             for scope in converted
         ]
         x.bind([counter], [uniform(self.counter, x.layout(counter))])
-        x.bind(self.params, self.state)
+        x.bind(self.params, self.state[: len(self.params)])
         x.converted.append({})
-        for inst in self.plan.steps:
-            x.inst(inst)
+        found = dict(zip(asked, self.state[len(self.params) :]))
+        steps = self.plan.steps
+        for inst in steps if load is None else steps[: steps.index(asked[-1]) + 1]:
+            if inst in asked:
+                x.bind(inst.results, [found[inst] if load is None else load(inst)])
+            else:
+                x.inst(inst)
         yield
         x.tiles, x.converted = tiles, converted
+
+    def ask_addresses(self) -> None:
+        """Load what the addresses of the turn that is copied next are computed from."""
+        comes = self.e.b.lt(self.counter, self.high) if self.plan.asked else None
+        self.state[len(self.params) :] = self.found(lambda inst: load(self.x, inst, comes))
+
+    def found(self, load: Callable[[Inst], Tile]) -> list[Tile]:
+        """What the loads that are asked for give."""
+        if not self.plan.asked:
+            return []
+        with self.later(load):
+            tiles = [self.x.tiles[inst.result] for inst in self.plan.asked]
+        # What is the same everywhere this time need not be so the next one.
+        return [
+            tile(made.layout, made.lanes) if inst.result.type.shape else made
+            for inst, made in zip(self.plan.asked, tiles, strict=True)
+        ]
 
     def look(self) -> None:
         """Find out whether the next turn is without a doubt; best done among the products."""
         if self.end_of_sure is None:
-            self.look_closely()
+            self.go = self.e.b.const(1, t.int1)
+            if not self.plan.is_wide:
+                with self.later():
+                    self.look_closely()
             return
         w, sure = self.e.w, self.e.b.lt(self.counter, self.end_of_sure)
         slow, join = w.new_label("look"), w.new_label("join")
         before = w.here
         w.branch_often(sure.text, join, slow)
         with w.apart(slow):
-            self.look_closely()
+            with self.later():
+                self.look_closely()
             last = w.here
             w.branch(join)
         w.label(join)
@@ -192,43 +229,98 @@ class Ring:
 
     def look_closely(self) -> None:
         """The same from the turn's own addresses."""
-        with self.later():
-            self.go = self.e.b.lt(self.counter, self.high)
-            for load in self.checked:
-                fine = self.x.guard.tile_inside(load)
-                self.go = self.e.both(self.go, fine)
-                if fine is None:
-                    self.doubtful[load] = None
+        self.go = self.e.b.lt(self.counter, self.high)
+        for load in self.checked:
+            fine = self.x.guard.tile_inside(load)
+            self.go = self.e.both(self.go, fine)
+            if fine is None:
+                self.doubtful[load] = None
 
     def copy(self, stage: Lane) -> None:
-        """Ask for the next turn's tiles, where there is no doubt; the rest is left to `finish`."""
+        """Ask for the next turn's tiles, where there is no doubt.
+
+        The rest is left to `finish`, but where warpgroups make products, which no branch tears
+        apart: what addresses are computed from is computed once, then.
+        """
         with self.later():
+            if self.plan.is_wide and self.end_of_sure is None:
+                self.look_closely()
             for load, shared in self.plan.loads.items():
                 if load not in self.doubtful:
                     self.perform(self.copies(load, shared, self.place(load, stage)), self.go)
+            made = self.rest(stage) if self.plan.is_wide else None
+        if made is not None:
+            self.step_on(made)
 
     def finish(self, stage: Lane) -> None:
-        """Ask for what needs a check of every vector, none past the end, and step on."""
-        x, e, b = self.x, self.e, self.e.b
         with self.later():
-            if self.checked:
-                comes, unsure = b.lt(self.counter, self.high), b.bit_not(self.go)
-                late = (
-                    self.copies_of(self.doubtful, stage),
-                    self.copies_of([k for k in self.plan.loads if k not in self.doubtful], stage),
-                )
-                some = comes if self.doubtful else e.both(comes, unsure)
-                with e.w.when(some.text, rarely=not self.doubtful):
-                    for copies in late[0]:
-                        self.check(copies)
-                    with e.w.when(unsure.text):
+            made = self.rest(stage)
+        self.step_on(made)
+
+    def rest(self, stage: Lane) -> list[Tile]:
+        """Ask for what needs a check of every vector, none past the end.
+
+        Gives the carried values of the turn after.
+        """
+        e, b = self.e, self.e.b
+        if self.checked:
+            comes, unsure = b.lt(self.counter, self.high), b.bit_not(self.go)
+            late = (
+                self.copies_of(self.doubtful, stage),
+                self.copies_of([k for k in self.plan.loads if k not in self.doubtful], stage),
+            )
+            some = comes if self.doubtful else e.both(comes, unsure)
+            with e.w.when(some.text, rarely=not self.doubtful):
+                for copies in late[0]:
+                    self.check(copies)
+                if late[1]:
+                    with e.w.when(unsure.text, rarely=True):
                         for copies in late[1]:
                             self.check(copies)
-            e.w.declare(f"declare void @{COPY}.commit.group()")
-            e.w.write(f"call void @{COPY}.commit.group()")
-            self.counter = b.add(self.counter, self.step)
-            made = [x.tiles[v] for v in self.yields]
-        self.state = [x.in_layout(m, layout) for m, layout in zip(made, self.layouts, strict=True)]
+        e.w.declare(f"declare void @{COPY}.commit.group()")
+        e.w.write(f"call void @{COPY}.commit.group()")
+        return [self.x.tiles[v] for v in self.yields]
+
+    def step_on(self, made: Sequence[Tile]) -> None:
+        """Go on to the turn after, given its carried values."""
+        self.counter = self.e.b.add(self.counter, self.step)
+        self.state = [
+            self.x.in_layout(m, layout) for m, layout in zip(made, self.layouts, strict=True)
+        ]
+        self.ask_addresses()
+
+    # --- arguments that share memory
+
+    def overlap(self) -> Lane | None:
+        """Whether stores of the loop may meet its loads; None: certainly not."""
+        b, found = self.e.b, None
+        loaded = {self.x.memory.param(k) for k in (*self.plan.loads, *self.plan.asked)}
+        for p in sorted(self.plan.stored):
+            for q in sorted(loaded):
+                ends = [Lane(f"%{end}{k}", t.uint64) for k in (p, q) for end in ("low", "high")]
+                meet = b.bit_and(b.lt(ends[0], ends[3]), b.lt(ends[2], ends[1]))
+                found = meet if found is None else b.bit_or(found, meet)
+        return found
+
+    def repeat(self) -> None:
+        """Copy this turn's tiles again, now that what was before has been stored."""
+        x, hazards, memory = self.x, self.x.memory.hazards, self.e.memory
+        read, touches = list(memory.read), set(hazards.touches)
+        self.e.barrier()
+        kept = self.counter, self.state
+        self.counter = x.scalar(self.body.params[0])
+        self.state = [x.tiles[p] for p in self.params]
+        self.state += self.found(lambda inst: load(x, inst))
+        with self.later():
+            for copies in self.copies_of(self.plan.loads, self.read):
+                self.check(copies)
+        self.counter, self.state = kept
+        self.e.w.write(f"call void @{COPY}.commit.group()")
+        self.wait(0)
+        memory.read += read
+        hazards.touches |= touches
+
+    # --- what products and threads read
 
     def stage(self, source: Inst, staged: Staged) -> None:
         """Bind what a load or a permutation gives to the tile in shared memory."""
