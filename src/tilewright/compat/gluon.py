@@ -1,4 +1,4 @@
-"""`triton.experimental`: the names of Gluon, so that programs with kernels in it can be imported."""
+"""`triton.experimental`: names of Gluon, so that programs with kernels in it can be imported."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def jit(fn: Callable | None = None, **options: Any) -> Any:
 
 
 class Absent:
-    """A name of Gluon that means something in its kernels only: a layout, a barrier, an instruction.
+    """A name that means something in Gluon only: a layout, a barrier, an instruction.
 
     Programs make layouts before they launch, so what is made of one is one.
     """
