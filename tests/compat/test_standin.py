@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import textwrap
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,7 @@ PACKAGE_NAMES = (
     "InterpreterError", "must_use_result", "set_allocator", "compile", "compiler", "knobs",
     "backends", "tools", "debug", "watch", "options",
 )  # fmt: skip
+GLUON = "triton.experimental.gluon"
 NEEDS_TORCH = {"triton.tools.mxfp"}
 
 
@@ -105,7 +107,7 @@ def test_importing_parts_shadows_nothing():
 
 
 @pytest.mark.parametrize(
-    "name", ["triton._C.libtriton", "triton.experimental.gluon", "triton.language.nothing"]
+    "name", ["triton._C.libtriton", "triton.experimental.tle", "triton.language.nothing"]
 )
 def test_missing_modules(name):
     with pytest.raises(ModuleNotFoundError, match="Tilewright stands in for triton"):
@@ -370,3 +372,32 @@ def test_importing_is_light():
         print([m for m in ("llvmlite", "torch", "click", "rich", "jinja2") if m in sys.modules])
     """
     assert run(text).strip() == "[]"
+
+
+def test_gluon_kernels_are_refused_at_their_launch():
+    def program():
+        from triton.experimental import gluon
+        from triton.experimental.gluon import language as gl
+        from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma
+        from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
+        layout = gl.NVMMASharedLayout.get_default_for([64, 64], gl.float16)
+
+        @gluon.constexpr_function
+        def doubled(n):
+            return 2 * n
+
+        @gluon.jit(do_not_specialize=["n"])
+        def kernel(x: gl.tensor | None, n, layout: gl.constexpr):
+            barrier = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
+            tma.async_copy_global_to_shared(x, [0, 0], barrier, layout)
+
+        assert gl.float16 is gluon.language.float16 is tilewright.language.float16
+        return kernel, layout, TensorDescriptor, doubled
+
+    kernel, layout, descriptor, doubled = program()
+    assert doubled(4) == 8
+    assert tilewright.experimental.gluon.jit is importlib.import_module(GLUON).jit
+    for call in (kernel[(1,)], partial(kernel.warmup, grid=(1,))):
+        with pytest.raises(UnsupportedError, match="kernel is a Gluon kernel"):
+            call(descriptor.from_tensor(np.ones(4)), 4, layout)

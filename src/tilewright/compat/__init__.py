@@ -44,6 +44,8 @@ MODULES = {
     "triton._utils": "tilewright.compat.internals",
     "triton._internal_testing": "tilewright.compat.internal_testing",
 }
+# Has Gluon's names and no more (`tilewright.compat.gluon`).
+EXPERIMENTAL = "triton.experimental"
 # Names that modules of ours have only for programs written for Triton.
 EXTRA = {
     "tilewright": "tilewright.compat.package_names",
@@ -96,6 +98,8 @@ class Finder(importlib.abc.MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         if name != NAME and not name.startswith(f"{NAME}."):
             return None
+        if name == EXPERIMENTAL or f"{name}.".startswith(f"{EXPERIMENTAL}.gluon."):
+            return importlib.import_module("tilewright.compat.gluon").spec(name)
         target_name = MODULES.get(name) or language_module(name)
         if target_name is None:
             raise ModuleNotFoundError(
@@ -115,8 +119,9 @@ class Parts:
         self.otherwise = vars(module).get("__getattr__")
 
     def __call__(self, name: str) -> Any:
-        if f"{self.parent}.{name}" in MODULES and is_installed():
-            return importlib.import_module(f"{self.parent}.{name}")
+        full = f"{self.parent}.{name}"
+        if (full in MODULES or full == EXPERIMENTAL) and is_installed():
+            return importlib.import_module(full)
         if self.otherwise is not None:
             return self.otherwise(name)
         raise AttributeError(f"module {self.module!r} has no attribute {name!r}")
