@@ -25,6 +25,7 @@ MOST_STEPS = 96  # of a turn of a piece: they are written out
 FEWEST_CHUNKS = 4  # of a piece, as fewer wait for each other
 MOST_ROWS = 4  # of a piece; what is read for each column is used as often
 
+MOST_STREAMED = 8  # chunks of a piece that waits for memory anyway
 COSTLY = 8  # steps of what is not done in one
 
 
@@ -76,6 +77,7 @@ def fit(x: Lowering, loop: Inst, shape: tuple[int, ...], axis: int, width: int) 
         return None
     across = [n for d, n in enumerate(shape) if d != axis and n > 1]
     reading = [i for i in loads(loop) if reads_all(x, i, shape)] if room < whole else []
+    room = min(room, MOST_STREAMED) if reading else room
     side_by_side = reading or not across
     chunks = min(length, room if side_by_side else max(1, room // min(across[-1], MOST_ROWS)))
     rows = min(across[-1], room // chunks) if across else 1
