@@ -71,3 +71,42 @@ def test_values_made_of_positions_by_many_steps_are_made_once():
     handle = on_both(mixed, [np.zeros(256, np.int32)], ROUNDS=24, N=128)
     text = handle.asm["llir"]
     assert text.count(" shl ") < 24 * 6
+
+
+@tw.jit
+def halves(x, c_ptr, s_ptr, ROWS: tl.constexpr, HALF: tl.constexpr, GAP: tl.constexpr):
+    """Rotate two parts of each row, in place; they overlap if the gap is too short."""
+    at = tl.arange(0, ROWS)[:, None] * (2 * HALF) + tl.arange(0, HALF)[None, :]
+    c, s = tl.load(c_ptr + tl.arange(0, HALF)), tl.load(s_ptr + tl.arange(0, HALF))
+    left, right = tl.load(x + at), tl.load(x + at + GAP)
+    tl.store(x + at, left * c[None, :] - right * s[None, :])
+    tl.store(x + at + GAP, right * c[None, :] + left * s[None, :])
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+@pytest.mark.parametrize("gap", [64, 63, 32, 1, 100, -64, 256])
+def test_parts_of_rows_in_place(rows, gap):
+    random = np.random.default_rng(gap + 100)
+    x, c, s = (random.integers(-4, 5, n).astype(np.float32) for n in (1024, 64, 64))
+    found = []
+    for target in ("eager", "cpu"):
+        memory = x.copy()
+        with tw.options(target=target):
+            halves[(1,)](memory[128:], c, s, ROWS=rows, HALF=64, GAP=gap)
+        found.append(memory.tolist())
+    assert found[0] == found[1]
+
+
+@tw.jit
+def four(out, seed, N: tl.constexpr):
+    at = tl.arange(0, N)
+    a, b, c, d = tl.randint4x(seed, at)
+    tl.store(out + at, a)
+    tl.store(out + at + N, b)
+    tl.store(out + at + 2 * N, c)
+    tl.store(out + (at + 3 * N), d)
+
+
+def test_stores_beyond_one_another_share_what_they_are_made_of():
+    handle = on_both(four, [np.zeros(4 * 64, np.uint32)], seed=7, N=64)
+    assert handle.asm["llir"].count(" mul <") < 4 * 20  # ten rounds of two, at most 4 chunks

@@ -1,4 +1,4 @@
-"""Tiles of pointers that lie between one another, as the channels of an image do."""
+"""Tiles of pointers that never meet: they lie between one another, as channels do, or beyond."""
 
 from __future__ import annotations
 
@@ -11,22 +11,35 @@ from tilewright.passes.strides import Strides
 REPEATS = ("splat", "broadcast")
 
 
-def lie_between(p: Value, q: Value, strides: Callable[[Value], Strides]) -> bool:
-    """Whether two tiles are the same pointers moved by less than they are apart: they never meet.
+def never_meet(p: Value, q: Value, strides: Callable[[Value], Strides]) -> bool:
+    """Whether two tiles are the same pointers moved to between one another, or beyond.
 
-    So `out + 3 * i` and `out + 3 * i + 1`.
+    So `out + 3 * i` and `out + 3 * i + 1`, `out + i` and `out + i + 64` for 64 neighbours, and two
+    halves of the rows of a matrix.
     """
     if p.type != q.type:
         return False
     start, moved = parts(p)
     other, moved_other = parts(q)
-    steps = [s for n, s in zip(p.type.shape, strides(p), strict=True) if n > 1]
-    if start != other or moved == moved_other or not steps or None in steps or 0 in steps:
+    steps = [(s, n) for n, s in zip(p.type.shape, strides(p), strict=True) if n > 1]
+    if start != other or moved == moved_other or any(s is None for s, _ in steps):
         return False
-    least = min(map(abs, steps))
     size = p.type.dtype.element_ty.bytes
     apart = abs(moved - moved_other) * size
-    return apart + size <= least and all(step % least == 0 for step in steps)
+    steps = sorted((abs(s), n) for s, n in steps)
+    return any(fit_between(apart, size, steps, k) for k in range(len(steps) + 1))
+
+
+def fit_between(apart: int, size: int, steps: list[tuple[int, int]], inner: int) -> bool:
+    """Whether blocks of so many inner dimensions lie between those of the other tile."""
+    block = size + sum(step * (n - 1) for step, n in steps[:inner])
+    outer = [step for step, _ in steps[inner:]]
+    if not outer:
+        return apart >= block
+    least = outer[0]
+    if not least or any(step % least for step in outer):
+        return False
+    return block <= apart % least <= least - block
 
 
 def parts(pointer: Value) -> tuple[tuple, int]:

@@ -15,6 +15,7 @@ from tilewright.ir.types import Type
 from tilewright.passes.affine import Affine
 from tilewright.passes.strides import Strides, strides, strides_inside
 from tilewright.targets.cpu.follow import follow
+from tilewright.targets.cpu.interleaved import never_meet
 from tilewright.targets.cpu.kinds import (
     ALWAYS_KEPT,
     CHEAP,
@@ -257,8 +258,7 @@ class Plan:
                 continue
             for write in self.writes.get(self.segment[inst], []):
                 after = self.order[inst] < self.order[write] < last
-                pointers = (inst.operands[0], *write.operands[:1])
-                if after and not (write.operands and self.sharing.apart(*pointers, same=False)):
+                if after and not self.spares(write, inst.operands[0]):
                     return True
         return False
 
@@ -283,10 +283,17 @@ class Plan:
                 continue
             if self.order[write] == last:
                 return not self.in_place(value, write)
-            pointers = (inst.operands[0], *write.operands[:1])
-            if not write.operands or not self.sharing.apart(*pointers, same=False):
+            if not self.spares(write, inst.operands[0]):
                 return True
         return False
+
+    def spares(self, write: Inst, pointer: Value) -> bool:
+        """Whether a write changes nothing of what lies at a tile of pointers."""
+        if not write.operands:
+            return False
+        other = write.operands[0]
+        apart = never_meet(pointer, other, self.strides)
+        return apart or self.sharing.apart(pointer, other, same=False)
 
     def last_reader(self, value: Value) -> int:
         """The number of the last instruction that reads a value, through others not kept too."""

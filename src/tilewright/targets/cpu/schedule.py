@@ -14,7 +14,7 @@ from tilewright.ir.inst import Block, Inst, Value
 from tilewright.later import later
 from tilewright.passes.constants import is_zero
 from tilewright.targets.cpu.follow import follow, source_dim
-from tilewright.targets.cpu.interleaved import lie_between
+from tilewright.targets.cpu.interleaved import never_meet
 from tilewright.targets.cpu.kinds import CONTROL, MOVES, WHOLE
 from tilewright.targets.cpu.plan import Plan
 
@@ -257,14 +257,14 @@ class Scheduler:
 
     def disjoint(self, x: Inst, y: Inst) -> bool:
         """Whether two accesses meet only at one position, if at all: those of other arguments, of
-        one pointer, or of elements between one another."""
+        one pointer, or of elements between or beyond one another."""
         if not x.operands or not y.operands:
             return False
         p, q = x.operands[0], y.operands[0]
         same = self.plan.distinct(p)
         if p is q:
             return same
-        return self.plan.sharing.apart(p, q, same) or lie_between(p, q, self.plan.strides)
+        return self.plan.sharing.apart(p, q, same) or never_meet(p, q, self.plan.strides)
 
     def axis(self, anchor: Anchor) -> int:
         """The dimension along which most accesses are contiguous; the last one if in doubt."""
