@@ -45,6 +45,18 @@ def lanes_race(
     )  # fmt: skip
 
 
+def threads_race(
+    kernel: str, argument: str, element: int, program: Program, loc: Loc | None, other: Loc | None
+) -> Finding:
+    """A load of what another thread of the same program stored, with no barrier between."""
+    return Finding(
+        "race", kernel, argument, program, loc,
+        f"load of element {element} of {argument} and store{at_line(other, loc)} by other threads "
+        f"of program {program}, in no order; put tl.debug_barrier() between them",
+        element, program, other,
+    )  # fmt: skip
+
+
 NOBODY = "nobody has written since it was allocated as empty"
 FILL = "fill it first, e.g. allocate it as zeros, or mask the access"
 

@@ -78,6 +78,7 @@ def floats_made(
 ) -> Made:
     data = wide(out)
     yield from divided(op, operands, where)
+    yield from dropped(op, operands, data, where)
     if np.isfinite(data).all():
         return
     inside = [wide(x) if x.type.dtype.is_float else None for x in operands]
@@ -105,6 +106,16 @@ def divided(op: Op, operands: Sequence[Tile], where: Where) -> Made:
         if origin.kind == "inf" and origin.op in RUN_OVER:
             text = f"{origin.text}, by which {op.name} at {where()} divides"
             yield replace(origin, text=text, lost=True, op=None), lanes
+
+
+def dropped(op: Op, operands: Sequence[Tile], data: np.ndarray, where: Where) -> Made:
+    """NaN in place of which a maximum or minimum takes its other operand."""
+    for x in operands if op in (m.max, m.min) else ():
+        for origin, lanes in x.marks.lanes.items() if x.marks is not None else ():
+            if origin.kind == "nan" and not origin.lost:
+                lanes = lanes & np.isnan(wide(x)) & ~np.isnan(data)
+                text = f"{origin.text}, in place of which {op.name} at {where()} takes a number"
+                yield replace(origin, text=text, lost=True, op=None), lanes
 
 
 def nan_made(

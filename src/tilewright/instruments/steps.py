@@ -11,12 +11,14 @@ from tilewright.instruments.lock_order import LockOrder
 from tilewright.instruments.origins import Origins
 from tilewright.instruments.races import Races
 from tilewright.instruments.shadow import regions
+from tilewright.instruments.threads import WARP, Cells, Threads
 from tilewright.instruments.unwritten import Unwritten
 from tilewright.instruments.views import Views, views
 from tilewright.ir.op import Op
 from tilewright.ops import debug
 from tilewright.runtime.call import Call
 from tilewright.runtime.grid import Grid
+from tilewright.runtime.handle import DEFAULTS
 
 TICK = 256  # ops after which somebody may look at the clock
 PATIENCE = 1 << 20  # rounds of a `while` loop
@@ -49,6 +51,8 @@ class Steps:
             self.observers.append(self.races)
         if "view" in memory:
             self.observers.append(Views(name, findings, views(call)))
+        self.threads = Threads(name, findings, [Cells(*x) for x in spans(call)], threads_of(call))
+        self.observers.append(self.threads)
         self.unwritten = Unwritten(name, findings) if "undefined" in memory else None
         if self.unwritten is not None:
             self.observers.append(self.unwritten)
@@ -71,7 +75,9 @@ class Steps:
                 steps.ops += 1
                 if steps.tick is not None and steps.ops % TICK == 0:
                     steps.tick()
-                return super().emit(op, *operands, **attrs)
+                out = super().emit(op, *operands, **attrs)
+                steps.threads.after(op, operands, attrs)
+                return out
 
         try:
             self.call.run_eager(self.grid, self.observers, machine=Checked, debug=True, order=order)
@@ -88,6 +94,11 @@ def spans(call: Call) -> list[tuple[int, int]]:
     """The memory that a launch may touch, in pieces that do not overlap."""
     pointers = (x for x in call.leaves if x.type is not None and x.type.dtype.is_pointer)
     return regions([tuple(x.bounds) for x in pointers])
+
+
+def threads_of(call: Call) -> int:
+    """How many threads a program has on a GPU."""
+    return WARP * int(call.options.get("num_warps") or DEFAULTS["num_warps"])
 
 
 def stopped(kind: str, kernel: str, error: KernelFault) -> Finding:

@@ -149,7 +149,8 @@ def adds(x: np.ndarray, empty: Lanes, axis: int) -> Lanes:
     part = np.where(empty, size, 0).sum(axis=axis)
     if x.dtype.kind in "iub":
         return part > 0
-    return np.isnan(part) | (part > FLOAT_SHARE * size.sum(axis=axis))
+    rest = np.where(empty, 0, size).sum(axis=axis)
+    return ~np.isnan(rest) & (np.isnan(part) | (part > FLOAT_SHARE * (part + rest)))
 
 
 def beats(beyond: Callable, worst: float) -> Callable:

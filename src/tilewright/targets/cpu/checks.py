@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from tilewright.targets.cpu.memory import Access, Memory
     from tilewright.targets.cpu.plan import Plan
 
-MOST_ROUNDS = 1 << 28  # of a `while` loop in one program
+MOST_ROUNDS = 1 << 24  # of a `while` loop in one program
+FEW_ROUNDS = 1 << 12  # ... once one did not end
 PATTERN = 0xA7A7A7A7  # what fresh memory is filled with
 WORDS = {1: t.uint8, 2: t.uint16, 4: t.uint32, 8: t.uint64}
 
@@ -187,7 +188,13 @@ class Checks:
 
     def ends(self, inst: Inst, rounds: Lane, test: Lane) -> Lane:
         """The condition of a `while` loop, which is left too, and noted, after very many rounds."""
-        few = self.b.lt(rounds, self.e.const(MOST_ROUNDS))
+        b, w = self.b, self.e.w
+        place = w.fresh("record")
+        number = record_word(self.count, self.m.site(inst), DEADLOCK)
+        w.write(f"{place} = getelementptr i64, ptr {self.base()}, i64 {number}")
+        noted = b.ne(b.value(f"load i64, ptr {place}", t.int64, 1), self.e.const(0))
+        most = b.select(noted, self.e.const(FEW_ROUNDS), self.e.const(MOST_ROUNDS))
+        few = b.lt(rounds, most)
         self.note_if(self.b.bit_and(test, self.b.bit_not(few)), inst, DEADLOCK)
         return self.b.bit_and(test, few)
 
