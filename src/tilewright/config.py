@@ -41,6 +41,7 @@ SETTINGS = {
         Setting("features", "TILEWRIGHT_FEATURES", "", "CPU features instead of the host's"),
         Setting("seed", "TILEWRIGHT_SEED", 0, "eager order of programs; 0: ascending"),
         Setting("debug", "TILEWRIGHT_DEBUG", False, "assert, and stop integers that wrap around"),
+        Setting("capability", "TILEWRIGHT_CAPABILITY", "8.0", "of a pretended CUDA device"),
     )
 }
 

@@ -14,6 +14,7 @@ import tilewright.language as tl
 
 torch = pytest.importorskip("torch")
 ROOT = Path(__file__).parents[2]
+CPU = torch.device("cpu")
 
 
 @pytest.fixture(autouse=True)
@@ -148,6 +149,38 @@ def test_moving_copies():
     weight = torch.ones(2, requires_grad=True)
     (weight.cuda() * 3).sum().backward()
     assert weight.grad.tolist() == [3.0] * 2
+
+
+@pytest.mark.parametrize("how", ["set", "with"])
+def test_default_devices(how):
+    """A default device makes tensors there, on a GPU as if it had been named."""
+
+    def check(name):
+        assert torch.get_default_device() == (torch.device("cuda", 0) if name == "cuda" else CPU)
+        x = torch.randn(3, dtype=torch.float16)
+        assert x.is_cpu and x.dtype is torch.float16
+        assert (x.cuda().data_ptr() == x.data_ptr()) == (name == "cuda")
+        assert (x.cpu().data_ptr() == x.data_ptr()) == (name == "cpu")
+
+    for name in ("cuda", "cpu"):
+        if how == "with":
+            with torch.device(name):
+                check(name)
+        else:
+            torch.set_default_device(name)
+            check(name)
+            torch.set_default_device(None)
+    assert torch.get_default_device() == CPU
+
+
+def test_capability_is_a_setting(pretence):
+    with tilewright.options(capability="9.0"):
+        assert torch.cuda.get_device_capability() == (9, 0)
+        properties = torch.cuda.get_device_properties(0)
+        assert (properties.major, properties.minor) == (9, 0)
+        assert properties.shared_memory_per_block_optin == 227 << 10
+        assert torch.cuda.get_arch_list() == ["sm_90"]
+        assert tilewright.runtime.driver.active.get_current_target().arch == 90
 
 
 def test_products_of_more_digits():

@@ -11,13 +11,22 @@ import torch
 import torch.autograd
 import torch.cuda
 import torch.library
+from torch.utils._device import DeviceContext
 
-from tilewright.compat.pretend_mode import CPU, DEVICE, Pretence, on_cpu, within
+from tilewright import config
+from tilewright.compat.pretend_mode import (
+    CPU,
+    DEVICE,
+    Pretence,
+    by_default,
+    default_device,
+    on_cpu,
+    within,
+)
 from tilewright.compat.pretend_operators import cuda_only, registering
 from tilewright.runtime import arrays, cpu_driver, driver
 from tilewright.targets.cpu.threads import default_threads
 
-CAPABILITY = (8, 0)
 NAME = "Tilewright on the CPU, pretending to be CUDA"
 MEMORY = 16 << 30
 ABSENT = object()  # a name that there was not
@@ -131,26 +140,39 @@ class Driver(cpu_driver.CpuDriver):
     """Triton's driver, which names a GPU."""
 
     def get_current_target(self) -> cpu_driver.GPUTarget:
-        return cpu_driver.GPUTarget("cuda", CAPABILITY[0] * 10 + CAPABILITY[1], 32)
+        major, minor = capability()
+        return cpu_driver.GPUTarget("cuda", major * 10 + minor, 32)
 
     def get_active_torch_device(self) -> torch.device:
         return DEVICE
 
     def get_device_capability(self, device: Any = None) -> tuple[int, int]:
-        return CAPABILITY
+        return capability()
 
     def get_device_interface(self) -> Any:
         return torch.cuda
 
 
+def capability(device: Any = None) -> tuple[int, int]:
+    """The pretended device's, as the setting has it."""
+    major, _, minor = config.get("capability").partition(".")
+    return int(major), int(minor or 0)
+
+
+def architectures() -> list[str]:
+    return ["sm_{}{}".format(*capability())]
+
+
 def properties(device: Any = None) -> types.SimpleNamespace:
     """What `torch.cuda.get_device_properties` says of the pretended device."""
+    major, minor = capability()
+    shared = 164 << 10 if major < 9 else 228 << 10
     return types.SimpleNamespace(
-        name=NAME, major=CAPABILITY[0], minor=CAPABILITY[1], total_memory=MEMORY,
+        name=NAME, major=major, minor=minor, total_memory=MEMORY,
         multi_processor_count=default_threads(), warp_size=32, gcnArchName="",
         max_threads_per_multi_processor=2048, regs_per_multiprocessor=1 << 16,
-        shared_memory_per_block=48 << 10, shared_memory_per_block_optin=163 << 10,
-        shared_memory_per_multiprocessor=164 << 10, L2_cache_size=32 << 20, is_integrated=0,
+        shared_memory_per_block=48 << 10, shared_memory_per_block_optin=shared - (1 << 10),
+        shared_memory_per_multiprocessor=shared, L2_cache_size=32 << 20, is_integrated=0,
         is_multi_gpu_board=0, uuid="tilewright",
     )  # fmt: skip
 
@@ -159,8 +181,7 @@ def properties(device: Any = None) -> types.SimpleNamespace:
 CONSTANTS = {
     "is_available": True, "is_initialized": True, "init": None, "_lazy_init": None,
     "device_count": 1, "current_device": 0, "set_device": None,
-    "get_device_capability": CAPABILITY, "get_device_name": NAME,
-    "get_arch_list": [f"sm_{CAPABILITY[0]}{CAPABILITY[1]}"],
+    "get_device_name": NAME,
     "is_bf16_supported": True, "is_tf32_supported": True,
     "current_stream": Stream(), "default_stream": Stream(), "set_stream": None,
     "stream": contextlib.nullcontext(), "is_current_stream_capturing": False,
@@ -194,7 +215,8 @@ OBJECTS = {
     "nvtx": NVTX, "seed": lambda: GENERATOR.manual_seed(0),
     "seed_all": lambda: GENERATOR.manual_seed(0),
     "device": Device, "device_of": Device, "Stream": Stream, "Event": Event,
-    "get_device_properties": properties,
+    "get_device_properties": properties, "get_device_capability": capability,
+    "get_arch_list": architectures,
     "default_generators": (GENERATOR,), "initial_seed": GENERATOR.initial_seed,
     "manual_seed": lambda seed: GENERATOR.manual_seed(seed),
     "manual_seed_all": lambda seed: GENERATOR.manual_seed(seed),
@@ -226,6 +248,8 @@ def replacements(mode: Pretence) -> Iterator[tuple[Any, str, Any]]:
         yield torch.accelerator, name, constant(answer)
     yield torch.library.Library, "impl", registering(mode, torch.library.Library.impl)
     yield torch, "Generator", TensorGenerator
+    yield DeviceContext, "__torch_function__", by_default
+    yield torch, "get_default_device", default_device
     # Inductor would make code for the device.
     yield torch, "compile", uncompiled
     # Backward functions of packages run inside this one.

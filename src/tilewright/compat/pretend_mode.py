@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
+from torch.utils import _device
 from torch.utils.weak import WeakTensorKeyDictionary
 
 DEVICE = torch.device("cuda", 0)
@@ -32,6 +33,13 @@ def is_device(value: Any) -> bool:
 def is_cpu(device: Any) -> bool:
     """Whether a program names the CPU."""
     return type(device) is not int and torch.device(device) == CPU
+
+
+def default_device() -> torch.device:
+    """Where tensors are made for which no device is named."""
+    modes = reversed(_get_current_function_mode_stack())
+    named = next((m.device for m in modes if isinstance(m, _device.DeviceContext)), CPU)
+    return DEVICE if named.type == "cuda" else named
 
 
 def device_of(tensor: torch.Tensor) -> torch.device:
@@ -79,7 +87,7 @@ class Pretence(TorchFunctionMode):
         if kwargs.get("pin_memory"):
             kwargs["pin_memory"] = False
         result = func(*args, **kwargs)
-        if func in FACTORIES and (device is None or is_cpu(device)):
+        if func in FACTORIES and is_cpu(default_device() if device is None else device):
             self.left[result] = True
         return result
 
@@ -102,6 +110,17 @@ class Pretence(TorchFunctionMode):
         if leaves:
             self.left[result] = True
         return result
+
+
+def by_default(
+    context: _device.DeviceContext, func: Any, types: Any, args: Any = (), kwargs: Any = None
+) -> Any:
+    """What a default device does: it joins calls, as the CPU unless a Pretence comes after."""
+    kwargs = kwargs or {}
+    if kwargs.get("device") is None and func in _device._device_constructors():
+        later = any(isinstance(m, Pretence) for m in _get_current_function_mode_stack())
+        kwargs["device"] = context.device if later else on_cpu(context.device)
+    return func(*args, **kwargs)
 
 
 def within(mode: Pretence, call: Callable) -> Callable:
