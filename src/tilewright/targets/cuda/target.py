@@ -17,6 +17,7 @@ from tilewright.targets.base import Code, Keep, ShortcutSpec
 from tilewright.targets.cuda import arch as arches
 from tilewright.targets.cuda import driver, fastcall, modules, storage, streams
 from tilewright.targets.cuda.arch import ENTRY, Arch
+from tilewright.targets.cuda.contract import contract
 from tilewright.targets.cuda.fit import fitted
 from tilewright.targets.cuda.launch import WARP, CudaBinary
 from tilewright.targets.fastcall.shortcut import Shortcut, compile_launcher
@@ -39,7 +40,7 @@ class CudaTarget:
     name = "cuda"
     devices = "cuda"
     facts = frozenset({"one", "divisible"})
-    options = frozenset({"num_warps", "num_stages", "maxnreg", "debug"})
+    options = frozenset({"num_warps", "num_stages", "maxnreg", "debug", "enable_fp_fusion"})
     passes = pipeline.STANDARD
 
     def __init__(self, named: str = ""):
@@ -67,6 +68,8 @@ class CudaTarget:
         options = kernel.meta.get("options", {})
         arch = self.machine()
         stages = options.get("num_stages")
+        if options.get("enable_fp_fusion") is not False:
+            kernel = contract(kernel)
         lowered = lowering.lower(
             kernel, arch, num_warps=warps_of(options), bounds=bounds,
             stages=NUM_STAGES if stages is None else stages,
