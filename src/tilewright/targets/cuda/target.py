@@ -18,7 +18,7 @@ from tilewright.targets.cuda import arch as arches
 from tilewright.targets.cuda import driver, fastcall, modules, storage, streams
 from tilewright.targets.cuda.arch import ENTRY, Arch
 from tilewright.targets.cuda.contract import contract
-from tilewright.targets.cuda.fit import fitted
+from tilewright.targets.cuda.fit import Built, fitted
 from tilewright.targets.cuda.launch import WARP, CudaBinary
 from tilewright.targets.fastcall.shortcut import Shortcut, compile_launcher
 from tilewright.targets.storage import Storage
@@ -31,6 +31,7 @@ MOST_WARPS = 32
 # Explicit code gains nothing from LLVM's optimizer (matmul spilled more with O1), and
 # levels 1 to 3 of code generation write the same PTX, the first a fifth faster.
 PASSES, CODEGEN_LEVEL = "O0", 1
+SERIAL = "C75"  # how messages of the assembler begin that tell of products that wait
 HEADER = re.compile(r"^; arch (\S+) shared (\d+)")
 
 
@@ -100,12 +101,13 @@ class CudaTarget:
         device, stream = streams.current_stream()
         found.use(device)
 
-        def build(version: str) -> bytes:
-            return modules.link(found, self.assembly(version).encode())[0]
+        def build(version: str) -> Built:
+            image, log = modules.link(found, self.assembly(version).encode())
+            function = modules.facts(found, image, ENTRY)
+            return Built(image, function.registers, function.local, SERIAL in log)
 
         with modules.any_time(stream):
-            count = partial(modules.registers, found, name=ENTRY)
-            return fitted(text, arch_of(text), int(HEADER.match(text)[2]), build, count)
+            return fitted(text, arch_of(text), int(HEADER.match(text)[2]), build)
 
     def assembly(self, text: str) -> str:
         """The PTX of a lowered kernel."""
