@@ -13,7 +13,7 @@ from tilewright.ir.types import Type, pointer_to
 from tilewright.lang.frontend import build_kernel
 from tilewright.passes import pipeline
 from tilewright.targets.cuda.arch import find
-from tilewright.targets.cuda.fit import fitted
+from tilewright.targets.cuda.fit import Built, fitted
 from tilewright.targets.cuda.lower import lower
 from tilewright.targets.cuda.target import CudaTarget
 
@@ -39,14 +39,11 @@ def limits(usual: int, whole: int, shared: int = 0, **options) -> list[str]:
     """The registers that code was limited to, as it was built, if a thread takes so many."""
     built = []
 
-    def build(text: str) -> bytes:
+    def build(text: str) -> Built:
         built.append(text)
-        return text.encode()
+        return Built(text.encode(), whole if len(built) == 1 else usual)
 
-    def registers(image: bytes) -> int:
-        return whole if len(built) == 1 else usual
-
-    fitted(text_of(**options), ARCH, shared, build, registers)
+    fitted(text_of(**options), ARCH, shared, build)
     return [re.findall(r'maxnreg"="(\d+)', text) for text in built]
 
 
@@ -76,17 +73,39 @@ def test_what_the_user_says_stays():
 
 
 def test_a_kernel_without_checks_has_one_version():
-    assert limits(55, 69, bounds=False) == [[]]
+    assert limits(20, 30, bounds=False) == [[]]
+
+
+@pytest.mark.parametrize(
+    ("whole", "squeezed", "taken"),
+    [
+        (Built(b"", 150), Built(b"", 128), True),
+        (Built(b"", 150), Built(b"", 128, local=200), True),  # for twice as many programs
+        (Built(b"", 150), Built(b"", 128, is_serial=True), False),
+        (Built(b"", 84), Built(b"", 80, local=16), True),
+        (Built(b"", 84), Built(b"", 80, local=200), False),
+        (Built(b"", 36), Built(b"", 32), False),  # enough run at a time
+    ],
+)
+def test_registers_give_way_to_programs(whole, squeezed, taken):
+    text, built = text_of(bounds=False), []
+
+    def build(version: str) -> Built:
+        built.append(version)
+        of = whole if len(built) == 1 else squeezed
+        return Built(version.encode(), of.registers, of.local, of.is_serial)
+
+    assert ("maxnreg" in fitted(text, ARCH, 0, build).decode()) == taken
 
 
 def test_the_usual_version_is_without_reports():
     target, seen = CudaTarget("sm_90a"), []
 
-    def build(text: str) -> bytes:
+    def build(text: str) -> Built:
         seen.append(target.assembly(text))
-        return seen[-1].encode()
+        return Built(seen[-1].encode(), 100 if len(seen) == 1 else 40)
 
-    fitted(text_of(), ARCH, 0, build, lambda image: 100 if len(seen) == 1 else 40)
+    fitted(text_of(), ARCH, 0, build)
     reports = [text.count("ld.volatile") for text in seen]
     assert reports[0] > 0 and reports[1] == 0 and reports[2] == reports[0]
     assert ".maxnreg" in seen[2] and ".maxnreg" not in seen[0]

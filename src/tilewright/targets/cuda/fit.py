@@ -1,12 +1,19 @@
-"""Keep what a kernel rarely does from taking registers that the rest does without."""
+"""How many registers a kernel is given: as few as let a processor hold more of its programs."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from tilewright.targets.cuda.arch import Arch
-from tilewright.targets.cuda.occupancy import REGISTERS, WARP, WARP_REGISTERS, occupancy
+from tilewright.targets.cuda.occupancy import (
+    REGISTERS,
+    WARP,
+    WARP_REGISTERS,
+    Occupancy,
+    occupancy,
+)
 
 # Branches whose first way, or second one, is nearly always taken.
 RARE = (
@@ -18,37 +25,82 @@ LIMITED = '"nvvm.maxnreg"'
 LEAST = 0.6  # of a thread's registers may be what it does without the rest; fewer is not tried
 PORTION = WARP_REGISTERS // WARP  # registers of a thread are counted in these
 
-Image = bytes
+ENOUGH = 0.5  # of the threads that a processor can hold; more hide little
+SPILLED = 16  # bytes of local memory that one more program is worth
+SPILLED_FOR_TWICE = 256  # and twice as many programs, as of what is done once
 
 
-def fitted(
-    text: str,
-    arch: Arch,
-    shared: int,
-    build: Callable[[str], Image],
-    registers: Callable[[Image], int],
-) -> Image:
+@dataclass(frozen=True, slots=True)
+class Built:
+    """Code, and what the assembler said of it."""
+
+    image: bytes
+    registers: int  # of a thread
+    local: int = 0  # bytes of a thread's memory for registers that did not fit
+    is_serial: bool = False  # whether products of warpgroups wait for one another
+
+
+def fitted(text: str, arch: Arch, shared: int, build: Callable[[str], Built]) -> bytes:
     """The code of a kernel, of which a processor holds as many programs as of its usual part.
+
+    Of large ones it holds more still where hardly any register has to give way.
 
     Args:
         shared: bytes of a program.
         build: makes code of LLVM IR.
-        registers: says how many of them a thread of the code takes.
     """
-    image = build(text)
-    usual, threads = text, THREADS.search(text)
-    for branch, way in RARE:
-        usual = branch.sub(way, usual)
-    if usual == text or threads is None or LIMITED in text:
-        return image
-    warps = int(threads[1]) // WARP
-    taken = registers(image)
-    whole = occupancy(arch, warps, taken, shared)
-    one_more = REGISTERS // ((whole.programs + 1) * warps * WARP)
-    if whole.limit != "registers" or one_more < LEAST * taken:
-        return image
-    wanted = occupancy(arch, warps, registers(build(usual)), shared).programs
-    if wanted <= whole.programs:
-        return image
-    limit = REGISTERS // (wanted * warps * WARP) // PORTION * PORTION
-    return build(THREADS.sub(rf'\g<0> {LIMITED}="{limit}"', text))
+    whole, threads = build(text), THREADS.search(text)
+    if threads is None or LIMITED in text:
+        return whole.image
+    return Fit(text, arch, int(threads[1]) // WARP, shared, build).best(whole).image
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A kernel that may be built with fewer registers."""
+
+    text: str
+    arch: Arch
+    warps: int
+    shared: int
+    build: Callable[[str], Built]
+
+    def best(self, whole: Built) -> Built:
+        found = self.as_usual(whole)
+        return self.squeezed(found) if found is whole else found
+
+    def as_usual(self, whole: Built) -> Built:
+        """With as many programs as without what is rarely run."""
+        usual = self.text
+        for branch, way in RARE:
+            usual = branch.sub(way, usual)
+        now = self.programs(whole.registers)
+        if usual == self.text or now.limit != "registers":
+            return whole
+        if self.registers(now.programs + 1) < LEAST * whole.registers:
+            return whole
+        wanted = self.programs(self.build(usual).registers).programs
+        return self.limited(wanted) if wanted > now.programs else whole
+
+    def squeezed(self, whole: Built) -> Built:
+        """With more programs, where few registers have to give way."""
+        now = self.programs(whole.registers)
+        limit = self.registers(now.programs + 1)
+        fits = now.limit == "registers" and self.programs(limit).programs > now.programs
+        if not fits or now.share >= ENOUGH or limit < LEAST * whole.registers:
+            return whole
+        found = self.limited(now.programs + 1)
+        most = SPILLED_FOR_TWICE if now.programs == 1 else SPILLED
+        return whole if found.is_serial or found.local > whole.local + most else found
+
+    def limited(self, programs: int) -> Built:
+        """Built for so many programs."""
+        fact = rf'\g<0> {LIMITED}="{self.registers(programs)}"'
+        return self.build(THREADS.sub(fact, self.text))
+
+    def registers(self, programs: int) -> int:
+        """What a thread may take at most."""
+        return REGISTERS // (programs * self.warps * WARP) // PORTION * PORTION
+
+    def programs(self, registers: int) -> Occupancy:
+        return occupancy(self.arch, self.warps, registers, self.shared)

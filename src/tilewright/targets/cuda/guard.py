@@ -67,6 +67,30 @@ class Guard:
             fine = self.all_inside(param, vectors, size)
         return self.in_two_ways(inst, param, vectors, masks, size, perform, fine)
 
+    def moved(
+        self,
+        inst: Inst,
+        vectors: Sequence[Vector],
+        masks: Sequence[Lane | None],
+        size: int,
+        perform: Perform,
+    ) -> None:
+        """`perform` each vector, but what lies outside of the argument; of scalars nothing is known.
+
+        As nothing is given, all are tested first, and seldom need to be tested again one by one.
+        """
+        param, wrong = self.x.memory.param(inst), None
+        if not self.is_checked(inst):
+            for k, mask in enumerate(masks):
+                perform(k, mask)
+            return
+        for v, mask in zip(vectors, masks, strict=True):
+            outside = self.e.b.bit_not(self.inside(param, v.place, size * len(v.registers)))
+            outside = self.e.both(mask, outside)
+            wrong = outside if wrong is None else self.e.b.bit_or(wrong, outside)
+        fine = self.e.b.bit_not(wrong)
+        self.in_two_ways(inst, param, vectors, masks, size, perform, fine)
+
     def is_checked(self, inst: Inst) -> bool:
         """Whether an access might lie outside."""
         return self.bounds and self.x.memory.param(inst) is not None and inst not in self.proven

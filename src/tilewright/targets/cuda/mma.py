@@ -83,7 +83,8 @@ def split_warps(shape: tuple[int, ...], num_warps: int, along_rows: bool) -> tup
         idle = max(1, ROWS * warps_m / rows) * max(1, COLUMNS * warps_n / columns)
         return idle, (rows / warps_m + columns / warps_n)
 
-    if along_rows:
+    # To exchange what goes from one product to the next takes less than all of it done 4 times.
+    if along_rows and ROWS * num_warps <= 2 * rows:
         return num_warps, 1
     choices = [1 << k for k in range(log2(num_warps) + 1)]
     best = min(choices, key=price)

@@ -123,11 +123,11 @@ def load(found: Driver, image: bytes, name: str, shared: int) -> Function:
     )  # fmt: skip
 
 
-def registers(found: Driver, image: bytes, name: str) -> int:
-    """How many registers a thread of a kernel takes."""
+def facts(found: Driver, image: bytes, name: str) -> Function:
+    """What the assembler made of a kernel, which is not loaded any more."""
     function = load(found, image, name, 0)
     unload(found, function)
-    return function.registers
+    return function
 
 
 def unload(found: Driver, function: Function) -> None:

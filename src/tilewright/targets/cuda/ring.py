@@ -96,7 +96,7 @@ class Ring:
         self.counter = counter.lane
         self.look()
         self.copy(stage.lane)
-        if not self.plan.is_wide:
+        if not self.at_once:
             self.finish(stage.lane)
         following = e.plus(stage.lane, 1)
         more = e.b.lt(following, e.const(self.plan.stages - 1))
@@ -154,9 +154,17 @@ class Ring:
     def ask_now(self) -> None:
         self.copy(self.write)
 
+    @property
+    def at_once(self) -> bool:
+        """Whether a turn does all about a later one at its start.
+
+        Else it checks at its end, where no branch tears products by mma.sync apart; but not where
+        nothing could be copied before.
+        """
+        return self.plan.is_wide or bool(self.doubtful)
+
     def end(self) -> None:
-        """At the end of the body, where no branch tears products by mma.sync apart."""
-        if not self.plan.is_wide:
+        if not self.at_once:
             self.finish(self.write)
         self.read, self.write = self.following(self.read), self.following(self.write)
         self.odd = self.e.xor(self.odd, 1)
@@ -210,7 +218,7 @@ class Ring:
         """Find out whether the next turn is without a doubt; best done among the products."""
         if self.end_of_sure is None:
             self.go = self.e.b.const(1, t.int1)
-            if not self.plan.is_wide:
+            if not self.at_once:
                 with self.later():
                     self.look_closely()
             return
@@ -237,22 +245,21 @@ class Ring:
                 self.doubtful[load] = None
 
     def copy(self, stage: Lane) -> None:
-        """Ask for the next turn's tiles, where there is no doubt.
-
-        The rest is left to `finish`, but where warpgroups make products, which no branch tears
-        apart: what addresses are computed from is computed once, then.
+        """Ask for the next turn's tiles, where there is no doubt; else, and if all is not done at
+        once, that is left to `finish`.
         """
         with self.later():
-            if self.plan.is_wide and self.end_of_sure is None:
+            if self.at_once and self.end_of_sure is None:
                 self.look_closely()
             for load, shared in self.plan.loads.items():
                 if load not in self.doubtful:
                     self.perform(self.copies(load, shared, self.place(load, stage)), self.go)
-            made = self.rest(stage) if self.plan.is_wide else None
+            made = self.rest(stage) if self.at_once else None
         if made is not None:
             self.step_on(made)
 
     def finish(self, stage: Lane) -> None:
+        """Ask for the rest, and step on."""
         with self.later():
             made = self.rest(stage)
         self.step_on(made)
@@ -411,7 +418,7 @@ class Ring:
             return []
 
         size = self.plan.loads[copies.load].bytes
-        self.x.guard.guarded(copies.load, copies.vectors, copies.masks, size, one)
+        self.x.guard.moved(copies.load, copies.vectors, copies.masks, size, one)
 
     def targets(
         self, layout: Layout, shared: Shared, base: Lane, registers: Sequence[int]

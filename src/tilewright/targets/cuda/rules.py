@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from tilewright.codegen.literals import Lane
 from tilewright.ir.inst import Inst
+from tilewright.ops import math
 from tilewright.targets.cuda import atomics, dots, memory, messages, reduce, scan, sort, wholes
 from tilewright.targets.cuda.layout import Layout
 from tilewright.targets.cuda.tiles import Tile, tile, uniform
+from tilewright.targets.cuda.widen import FOUR, can_widen, widened
 
 if TYPE_CHECKING:
     from tilewright.targets.cuda.lower import Lowering
@@ -18,6 +20,8 @@ def elementwise(x: Lowering, inst: Inst) -> Tile:
     """Register by register; operands that are known to be equal give one result."""
     layout = x.layout(inst.result)
     operands = [x.tile(v, layout) for v in inst.operands]
+    if inst.op is math.cast and is_widened(x, inst, operands[0]):
+        return tile(layout, widened(x.e, operands[0].lanes, inst.result.type.dtype))
     made: dict[tuple, Lane] = {}
     lanes = []
     groups = equal_groups(x, inst, layout)
@@ -27,6 +31,12 @@ def elementwise(x: Lowering, inst: Inst) -> Tile:
             made[key] = inst.op.emit(x.e.b, *xs, **inst.attrs)
         lanes.append(made[key])
     return Tile(layout, tuple(lanes), all(o.uniform for o in operands))
+
+
+def is_widened(x: Lowering, inst: Inst, held: Tile) -> bool:
+    """Whether a cast is of bytes that differ, which are best taken together."""
+    several = not held.uniform and held.layout.registers % FOUR == 0
+    return several and can_widen(held.dtype, inst.result.type.dtype, x.arch.capability)
 
 
 def equal_groups(x: Lowering, inst: Inst, layout: Layout) -> list[tuple[int, ...]]:

@@ -16,7 +16,8 @@ from tilewright.targets.base import Code, Keep, ShortcutSpec
 from tilewright.targets.cuda import arch as arches
 from tilewright.targets.cuda import driver, fastcall, modules, storage, streams
 from tilewright.targets.cuda.arch import ENTRY, Arch
-from tilewright.targets.cuda.fit import fitted
+from tilewright.targets.cuda.contract import contract
+from tilewright.targets.cuda.fit import Built, fitted
 from tilewright.targets.cuda.launch import WARP, CudaBinary
 from tilewright.targets.fastcall.shortcut import Shortcut, compile_launcher
 from tilewright.targets.storage import Storage
@@ -29,6 +30,7 @@ MOST_WARPS = 32
 # Explicit code gains nothing from LLVM's optimizer (matmul spilled more with O1), and
 # levels 1 to 3 of code generation write the same PTX, the first a fifth faster.
 PASSES, CODEGEN_LEVEL = "O0", 1
+SERIAL = "C75"  # how messages of the assembler begin that tell of products that wait
 HEADER = re.compile(r"^; arch (\S+) shared (\d+)")
 
 
@@ -38,7 +40,7 @@ class CudaTarget:
     name = "cuda"
     devices = "cuda"
     facts = frozenset({"one", "divisible"})
-    options = frozenset({"num_warps", "num_stages", "maxnreg", "debug"})
+    options = frozenset({"num_warps", "num_stages", "maxnreg", "debug", "enable_fp_fusion"})
 
     def __init__(self, named: str = ""):
         self.named = named
@@ -65,6 +67,8 @@ class CudaTarget:
         options = kernel.meta.get("options", {})
         arch = self.machine()
         stages = options.get("num_stages")
+        if options.get("enable_fp_fusion") is not False:
+            kernel = contract(kernel)
         lowered = lowering.lower(
             kernel, arch, num_warps=warps_of(options), bounds=bounds,
             stages=NUM_STAGES if stages is None else stages,
@@ -95,12 +99,13 @@ class CudaTarget:
         device, stream = streams.current_stream()
         found.use(device)
 
-        def build(version: str) -> bytes:
-            return modules.link(found, self.assembly(version).encode())[0]
+        def build(version: str) -> Built:
+            image, log = modules.link(found, self.assembly(version).encode())
+            function = modules.facts(found, image, ENTRY)
+            return Built(image, function.registers, function.local, SERIAL in log)
 
         with modules.any_time(stream):
-            count = partial(modules.registers, found, name=ENTRY)
-            return fitted(text, arch_of(text), int(HEADER.match(text)[2]), build, count)
+            return fitted(text, arch_of(text), int(HEADER.match(text)[2]), build)
 
     def assembly(self, text: str) -> str:
         """The PTX of a lowered kernel."""
