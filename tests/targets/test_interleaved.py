@@ -110,3 +110,33 @@ def four(out, seed, N: tl.constexpr):
 def test_stores_beyond_one_another_share_what_they_are_made_of():
     handle = on_both(four, [np.zeros(4 * 64, np.uint32)], seed=7, N=64)
     assert handle.asm["llir"].count(" mul <") < 4 * 20  # ten rounds of two, at most 4 chunks
+
+
+@tw.jit
+def rotated(x, w, by, STEP: tl.constexpr, MOVE: tl.constexpr, ROWS: tl.constexpr, N: tl.constexpr):
+    """Halves of rows rotated in place, as far apart as is said."""
+    at = tl.arange(0, ROWS)[:, None] * STEP + tl.arange(0, N)[None, :]
+    cos = tl.load(w + tl.arange(0, N))[None, :]
+    on = tl.arange(0, ROWS)[:, None] < by
+    first = tl.load(x + at, mask=on, other=0.0)
+    second = tl.load(x + at + MOVE, mask=on, other=0.0)
+    tl.store(x + at, first * cos - second, mask=on)
+    tl.store(x + at + MOVE, second * cos + first, mask=on)
+
+
+@pytest.mark.parametrize("rows", [8, 5])
+@pytest.mark.parametrize(
+    "step, move", [(64, 32), (64, 16), (96, 32), (96, 64), (64, 1), (40, 32), (64, 96)]
+)
+def test_halves_of_rows_in_place(rows, step, move):
+    x, w = np.arange(2000, dtype=np.float32), np.arange(32, dtype=np.float32) % 3
+    on_both(rotated, [x[500:], w], by=rows, STEP=step, MOVE=move, ROWS=8, N=32)
+
+
+def test_halves_that_do_not_meet_are_read_and_written_together():
+    x, w = np.arange(2000, dtype=np.float32), np.ones(32, np.float32)
+    sizes = []
+    for step in (64, 40):
+        handle = on_both(rotated, [x[500:], w], by=8, STEP=step, MOVE=32, ROWS=8, N=32)
+        sizes.append(len(handle.asm["llvm"]))
+    assert sizes[0] < 0.8 * sizes[1]  # one nest, not two or three

@@ -213,17 +213,21 @@ class Lanes:
 
     def idiv(self, x: Lane, y: Lane) -> Lane:
         """Integer division as in C, without traps: x/0 is 0, and the least value over -1 wraps."""
-        x, y = self._pair(x, y)
         if y.known not in (None, 0, -1):
-            return self._binary("sdiv" if x.dtype.is_signed else "udiv", x, y)
+            return self._binary("sdiv" if x.dtype.is_signed else "udiv", *self._pair(x, y))
+        if y.width == 1 < x.width and x.dtype.bits == 32:
+            return self._quotient_by_one(x, y)
+        x, y = self._pair(x, y)
         quotient = self._quotient(x, y)
         return self.select(self.eq(y, self.like(y, 0)), self.like(x, 0), quotient)
 
     def irem(self, x: Lane, y: Lane) -> Lane:
         """The remainder of `idiv`, with the sign of `x`; x%0 is x."""
-        x, y = self._pair(x, y)
         if y.known not in (None, 0, -1):
-            return self._binary("srem" if x.dtype.is_signed else "urem", x, y)
+            return self._binary("srem" if x.dtype.is_signed else "urem", *self._pair(x, y))
+        if y.width == 1 < x.width and x.dtype.bits == 32:  # the quotient by 0 is 0
+            return self.sub(x, self.mul(self._quotient_by_one(x, y), y))
+        x, y = self._pair(x, y)
         rest = self.sub(x, self.mul(self._quotient(x, y), y))
         return self.select(self.eq(y, self.like(y, 0)), x, rest)
 
@@ -242,6 +246,30 @@ class Lanes:
         exact = self.div(self.cast(x, wide), self.cast(y, wide))
         to_int = "fptosi" if x.dtype.is_signed else "fptoui"
         return self.value(f"{to_int} {exact.typed} to {x.type}", x.dtype, x.width)
+
+    def _quotient_by_one(self, x: Lane, y: Lane) -> Lane:
+        """The same for one divisor of many numbers of 32 bits: a product with its inverse.
+
+        Half of a unit is added first, away from 0: that is no next quotient, and it is more than
+        the product is off by. The divisor -1, whose quotients may not fit, is a case of its own.
+        """
+        one, minus = self.like(y, 1), self.like(y, -1)
+        is_special = self.eq(y, self.like(y, 0))
+        if x.dtype.is_signed:
+            is_special = self.bit_or(is_special, self.eq(y, minus))
+        by = self.cast(self.select(is_special, one, y), ty.float64)
+        inverse = self.div(self.const(1.0, ty.float64), by)
+        wide = self.cast(x, ty.float64)
+        half = self.like(wide, 0.5)
+        if x.dtype.is_signed:
+            half = self.select(self.lt(x, self.like(x, 0)), self.like(wide, -0.5), half)
+        product = self.mul(self.add(wide, half), inverse)
+        to_int = "fptosi" if x.dtype.is_signed else "fptoui"
+        quotient = self.value(f"{to_int} {product.typed} to {x.type}", x.dtype, x.width)
+        special = self.const(0, x.dtype, x.width)
+        if x.dtype.is_signed:
+            special = self.select(self.eq(y, minus), self.neg(x), special)
+        return self.select(is_special, special, quotient)
 
     def fmod(self, x: Lane, y: Lane) -> Lane:
         """C's `fmod` of floats, exactly."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tilewright.codegen.lanes import Lanes
 from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
-from tilewright.ir.inst import Inst
+from tilewright.ir.inst import Inst, Value
 from tilewright.targets.cpu.forms import Index, Steps
 from tilewright.targets.cpu.launch import SHARED
 
@@ -19,6 +19,15 @@ if TYPE_CHECKING:
 FAR = 1 << 42  # bytes: no array is as large, and 2**20 of them do not run around the address space
 
 FEWEST_ROWS = 4  # of a tile that is worth a test of its own
+
+
+@dataclass(slots=True)
+class Sure:
+    """What is known of the accesses of a nest before its rows are written."""
+
+    masks: set[Value] = field(default_factory=set)  # that are on throughout
+    inside: set[Inst] = field(default_factory=set)  # what surely lies inside its argument
+    perhaps: dict[Inst, Lane] = field(default_factory=dict)  # what does if that is true
 
 
 @dataclass(slots=True)
@@ -45,8 +54,8 @@ def span(m: Memory, extent: Extent, size: int) -> tuple[Lane, Lane]:
 
 def check_row(m: Memory, inst: Inst, a: Access) -> None:
     """One test for a whole row of a progression of addresses."""
-    param = m.param(inst)
-    if not m.bounds or param is None:
+    param = m.bounded(inst)
+    if param is None:
         return
     e, b = m.e, m.e.b
     count = m.active(a.mask)
@@ -74,8 +83,8 @@ def row_ends(m: Memory, a: Access, count: Lane) -> tuple[Lane, Lane, Lane, Lane]
 
 def check_one(m: Memory, inst: Inst, address: Lane, size: int, mask: Lane) -> None:
     """Test one access."""
-    param = m.param(inst)
-    if not m.bounds or param is None:
+    param = m.bounded(inst)
+    if param is None:
         return
     place = m.e.b.bitcast(address, t.int64)
     some = None if mask.text == "true" else mask
@@ -95,8 +104,8 @@ def outside(m: Memory, extent: Extent, low: Lane, high: Lane, size: int, some: L
 
 def check_lanes(m: Memory, inst: Inst, address: Lane, mask: Lane, size: int) -> None:
     """One test for the addresses of every lane that is not masked off."""
-    param = m.param(inst)
-    if not m.bounds or param is None:
+    param = m.bounded(inst)
+    if param is None:
         return
     b = m.e.b
     place = b.bitcast(address, t.int64)
@@ -118,8 +127,8 @@ def lanes_outside(m: Memory, extent: Extent, place: Lane, mask: Lane, size: int)
 
 def row_inside(m: Memory, inst: Inst, a: Access) -> Lane | None:
     """Whether every element of a row lies inside its argument, masked off or not."""
-    param = m.param(inst)
-    if not m.bounds or param is None:
+    param = m.bounded(inst)
+    if param is None:
         return None
     b = m.e.b
     low, high = row_ends(m, a, m.e.row_count())[:2]
@@ -188,8 +197,8 @@ class Places:
 
 def check_indices(m: Memory, inst: Inst, places: Places, mask: Lane, size: int) -> None:
     """As `check_lanes`, of the numbers themselves: half as wide as addresses, or no wider."""
-    param = m.param(inst)
-    if not m.bounds or param is None:
+    param = m.bounded(inst)
+    if param is None:
         return
     b, w, index = m.e.b, m.e.w, places.index
     low, high = index_span(m, param, places, size)

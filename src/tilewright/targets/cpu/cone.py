@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from tilewright.ir.inst import Inst, Value
+from tilewright.targets.cpu.forms import Index
+from tilewright.targets.cpu.shapes import operand_index
 
 if TYPE_CHECKING:
     from tilewright.targets.cpu.evaluate import Evaluator
@@ -27,3 +29,26 @@ def evaluated(e: Evaluator, anchors: Iterable[Anchor]) -> Iterator[Inst]:
                 continue
             yield x.inst
             stack.extend(x.inst.operands)
+
+
+def accesses(
+    e: Evaluator, anchors: Iterable[Anchor], place: tuple[Index, ...]
+) -> Iterator[tuple[Inst, tuple[Index, ...]]]:
+    """The loads and stores that anchors lead to, and where in their tiles; each place once."""
+    seen: set[tuple] = set()
+    stack: list[tuple[Value | None, Inst | None, tuple[Index, ...]]] = []
+    for anchor in anchors:
+        own = anchor.kind == "keep" or anchor.value is None
+        stack.append((None, anchor.inst, place) if own else (anchor.value, None, place))
+    while stack:
+        x, inst, at = stack.pop()
+        if x is not None:
+            key = (x, *map(id, at))
+            if key in seen or not x.type.shape or x.inst is None or x in e.buffers:
+                continue
+            seen.add(key)
+            inst = x.inst
+        if inst.op.access is not None:
+            yield inst, at
+        below = operand_index(e, inst, at)
+        stack.extend((y, None, below) for y in inst.operands)

@@ -44,6 +44,7 @@ class Row:
     length: int = 1
     depth: int = 0  # the scope in which what is the same for the whole row is written
     true_masks: frozenset[str] = frozenset()  # limits of prefixes that hold in every lane
+    off_masks: frozenset[str] = frozenset()  # those of prefixes that hold in none
     off_limit: str = ""  # the limit of the masks that are off in an index that is `off`
     limits: dict[str, Prefix] = field(default_factory=dict)  # of the masks met so far
     start: Lane | None = None  # where it begins, if it is a piece of the tile's row
@@ -122,7 +123,7 @@ class Evaluator:
         """The lanes of a chunk that belong to its row, if others may stick out."""
         if not self.row.is_rest:
             return None
-        return Prefix(self.b.sub(self.row.count, self.from_start(index)), self.w.at)
+        return Prefix(self.b.sub(self.row.count, self.from_start(index)), self.w.at, is_near=True)
 
     def at(self, depth: int, make: Callable[[], Lane]) -> Lane:
         """What `make` writes, written in the scope at `depth`."""
@@ -160,7 +161,9 @@ class Evaluator:
 
     def prefix_lanes(self, form: Prefix) -> Lane:
         width, b = self.row.width, self.b
-        left = b.minimum(b.maximum(form.limit, self.const(0)), self.const(width))
+        left = form.limit
+        if not form.is_near:
+            left = b.minimum(b.maximum(left, self.const(0)), self.const(width))
         return b.lt(b.iota(t.int32, width), b.cast(left, t.int32))
 
     # --- evaluation
@@ -220,6 +223,8 @@ class Evaluator:
                 return None
         elif any(i.vector and not i.whole for i in index):
             form = self.from_row(value, index)
+        elif self.row.start is not None and any(i.whole for i in index):
+            form = self.from_whole_row(value, index)
         return self.compute(value, index) if form is None else form
 
     def beyond_row(self, value: Value, index: tuple[Index, ...]) -> Form:
@@ -240,26 +245,40 @@ class Evaluator:
         if isinstance(form, Prefix):
             if form.limit.text in self.row.true_masks:
                 return self.true
+            if form.limit.text in self.row.off_masks:
+                return self.false
             limit = form.limit if start.known == 0 else b.sub(form.limit, start)
             return Prefix(limit, here)
-        if start.known == 0:
+        return self.onward(form, start)
+
+    def from_whole_row(self, value: Value, index: tuple[Index, ...]) -> Form:
+        """The form in a piece of a row, if it is known in the whole row."""
+        start = Index(self.const(0), 0, vector=True, whole=True)
+        form = self.memo.get(self.key(value, tuple(start if i.vector else i for i in index)))
+        if isinstance(form, Prefix):
+            return self.true if form.limit.text in self.row.true_masks else None
+        return self.onward(form, self.row.start) if isinstance(form, Steps) else form
+
+    def onward(self, form: Steps, by: Lane) -> Steps:
+        """A progression from some elements further on."""
+        b, here = self.b, self.w.at
+        if by.known == 0:
             return replace(form, depth=here)
-        if form.dtype.is_pointer:
+        moved = by
+        if form.dtype.is_pointer or form.stride != 1:
             step = form.stride if isinstance(form.stride, Lane) else self.const(form.stride)
-            base = b.offset(form.base, b.mul(start, step), t.int8)
+            moved = b.mul(by, step)
+        if form.dtype.is_pointer:
+            base = b.offset(form.base, moved, t.int8)
         else:
-            moved = start
-            if form.stride != 1:
-                step = form.stride if isinstance(form.stride, Lane) else self.const(form.stride)
-                moved = b.mul(start, step)
             base = b.add(form.base, b.cast(moved, form.dtype))
         return replace(form, base=base, depth=here)
 
     def key(self, value: Value, index: tuple[Index, ...]) -> tuple:
         """What a form is remembered by: chunks of other widths are other vectors."""
         width = self.row.width if any(i.vector for i in index) else 1
-        held = self.row.true_masks  # in which a chunk's masks are no masks
-        if held and any(i.vector and not i.whole for i in index):
+        held = (self.row.true_masks, self.row.off_masks)  # in which a chunk's masks are no masks
+        if any(held) and any(i.vector and not i.whole for i in index):
             return (value, width, held, *[i.key for i in index])
         return (value, width, *[i.key for i in index])
 

@@ -44,6 +44,7 @@ class Prefix:
 
     limit: Lane
     depth: int
+    is_near: bool = False  # whether the limit is no number that 32 bits do not hold
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from tilewright.targets.cpu.branches import value_where
 from tilewright.targets.cpu.forms import Form, Index, Prefix, Uniform, Vector
 from tilewright.targets.cpu.lane_memory import gather, load_memory, masked_load, spaced_load
 from tilewright.targets.cpu.memory import Access, Memory
+from tilewright.targets.cpu.near import find_near, load_near
 
 
 def load(m: Memory, inst: Inst, index: tuple[Index, ...]) -> Form:
@@ -35,6 +36,8 @@ def load(m: Memory, inst: Inst, index: tuple[Index, ...]) -> Form:
     fill = e.eval(other, index) if other is not None else None
     if m.holds(inst, index, a.mask):
         a.mask = e.true
+    if a.is_off:
+        return fill if fill is not None else Uniform(e.b.const(0, a.dtype), 0)
     if (
         isinstance(a.pointer, Uniform)
         and isinstance(a.mask, Uniform)
@@ -134,6 +137,18 @@ def load_lanes(m: Memory, inst: Inst, index: tuple[Index, ...], a: Access, fill:
 
 
 def read_lanes(m: Memory, inst: Inst, index: tuple[Index, ...], a: Access, fill: Form) -> Lane:
+    e, b, width = m.e, m.e.b, m.e.row.width
+    near = find_near(m, inst, index, a)
+    if near is not None:
+        passing = (
+            b.splat(e.lanes_of(fill), width) if fill is not None else b.const(0, a.dtype, width)
+        )
+        return load_near(m, inst, a, near, passing, lambda: read_each(m, inst, index, a, fill))
+    return read_each(m, inst, index, a, fill)
+
+
+def read_each(m: Memory, inst: Inst, index: tuple[Index, ...], a: Access, fill: Form) -> Lane:
+    """The lanes of a chunk from where each of them lies."""
     e, b = m.e, m.e.b
     memory = t.uint8 if a.dtype is t.int1 else a.dtype
     width = e.row.width

@@ -16,6 +16,7 @@ from tilewright.targets.cpu.ahead import Ahead
 from tilewright.targets.cpu.bounds import (
     Extent,
     Places,
+    Sure,
     any_lane,
     check_indices,
     check_lanes,
@@ -24,7 +25,7 @@ from tilewright.targets.cpu.bounds import (
     row_inside,
     tile_inside,
 )
-from tilewright.targets.cpu.branches import where
+from tilewright.targets.cpu.branches import value_where, where
 from tilewright.targets.cpu.evaluate import Evaluator
 from tilewright.targets.cpu.forms import Form, Index, Prefix, Steps, Uniform, Vector
 from tilewright.targets.cpu.lane_memory import is_spaced
@@ -73,6 +74,10 @@ class Access:
         return isinstance(self.mask, Uniform) and not self.unmasked
 
     @property
+    def is_off(self) -> bool:
+        return isinstance(self.mask, Uniform) and self.mask.lane.text == "false"
+
+    @property
     def unmasked(self) -> bool:
         return isinstance(self.mask, Uniform) and self.mask.lane.text == "true"
 
@@ -111,6 +116,7 @@ class Memory:
     row_masks: dict[tuple, str] = field(default_factory=dict)  # access -> its mask as a limit
     row_values: dict[tuple, Lane] = field(default_factory=dict)  # loads by one pointer for a row
     tile: Tile = field(default_factory=lambda: Tile(0))  # whose rows are being written
+    sure: Sure | None = None  # what holds in all of it, as has been asked
     fault_label: str = "leave"
     may_be_alone: bool = False  # whether atomics may ask if another thread can meet them
     is_asking: bool = False
@@ -169,6 +175,8 @@ class Memory:
         e = self.e
         pointer = e.eval(inst.operands[0], index)
         mask = self.mask_of(inst)
+        if self.sure is not None and mask in self.sure.masks:
+            mask = None
         form = e.eval(mask, index) if mask is not None else e.true
         dtype = inst.operands[0].type.dtype.element_ty
         return Access(pointer, form, dtype.bytes, dtype)
@@ -178,6 +186,8 @@ class Memory:
         a = self.access(inst, index)
         e = self.e
         key = (inst, tuple(i.key for i in index))
+        if e.row.cuts is not None and e.row.start is None:
+            return a  # of a first piece that is only sought
         if isinstance(a.mask, Prefix):
             a.limit = a.mask.limit
         elif isinstance(a.mask, Uniform) and not a.unmasked and e.row.start is None:
@@ -189,7 +199,7 @@ class Memory:
             depth = a.mask.depth if isinstance(a.mask, Prefix) else e.w.at
             e.row.limits[a.limit.text] = Prefix(a.limit, depth)
         if isinstance(a.pointer, Steps) and isinstance(a.mask, (Prefix, Uniform)):
-            inside = None if self.checks is not None else tile_inside(self, inst, index, a)
+            inside = self.known_inside(inst, index, a)
             if inside is None:
                 check_row(self, inst, a)
             else:
@@ -199,12 +209,12 @@ class Memory:
             if self.checks is not None:
                 self.checks.look_at_mask(inst, a.mask)
         elif isinstance(a.pointer, Steps) and self.checks is None:
-            inside = row_inside(self, inst, a)
+            inside = self.row_inside(inst, index, a)
             if inside is not None:
                 self.inside[key] = inside
-        if self.checks is None:  # which reads what is stored to
+        if self.checks is None and self.sure is None:  # checks read what is stored to
             self.streams.look(self, inst, key, a)
-        if e.row.cuts is None and not self.tile.rare:
+        if e.row.cuts is None and self.sure is None and not self.tile.rare:
             self.ahead.row(self, inst, a, self.streams.rows.get(key))
         if self.counters is not None:
             if key in self.checked and a.contiguous:
@@ -213,6 +223,23 @@ class Memory:
                 self.counters.expect(inst)
                 self.expected.add(key)
         return a
+
+    def known_inside(self, inst: Inst, index: tuple[Index, ...], a: Access) -> Lane | None:
+        """Whether a row lies inside its argument, if that is known of more than the row."""
+        if self.checks is not None:
+            return None
+        if self.sure is not None:
+            return self.sure.perhaps.get(inst)
+        return tile_inside(self, inst, index, a)
+
+    def row_inside(self, inst: Inst, index: tuple[Index, ...], a: Access) -> Lane | None:
+        """Whether all elements of a row lie inside, for masks that are made lane by lane."""
+        tile = self.known_inside(inst, index, a)
+        if tile is None:
+            return row_inside(self, inst, a)
+        e = self.e
+        outside = e.b.bit_not(tile)
+        return value_where(e.w, e.b, outside, lambda: row_inside(self, inst, a), e.true.lane)
 
     # --- changes, as loops that wait count them
 
@@ -241,6 +268,11 @@ class Memory:
     def param(self, inst: Inst) -> int | None:
         roots = self.roots(inst.operands[0])
         return next(iter(roots)) if roots and len(roots) == 1 else None
+
+    def bounded(self, inst: Inst) -> int | None:
+        """The argument that an access must not leave, if that is tested here."""
+        is_sure = self.sure is not None and inst in self.sure.inside
+        return self.param(inst) if self.bounds and not is_sure else None
 
     # --- masks, and what is checked of a chunk
 

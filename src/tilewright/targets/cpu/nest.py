@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import inf
 
 from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
@@ -11,15 +12,17 @@ from tilewright.later import later
 from tilewright.targets.cpu.buffers import Buffer, write_buffer
 from tilewright.targets.cpu.clip import Clipper, fill_tail, note_tail
 from tilewright.targets.cpu.cone import evaluated
+from tilewright.targets.cpu.cut_rows import write_pieces
 from tilewright.targets.cpu.evaluate import Evaluator, Row
 from tilewright.targets.cpu.forms import Form, Index, Vector
 from tilewright.targets.cpu.kinds import CHEAP, MOVES
 from tilewright.targets.cpu.loops import Loop
 from tilewright.targets.cpu.memory import Memory, Tile
-from tilewright.targets.cpu.pieces import begin_piece, count_digits, find_sites
+from tilewright.targets.cpu.pieces import find_sites
 from tilewright.targets.cpu.reductions import UNROLL, RowReductions
 from tilewright.targets.cpu.schedule import Anchor, Nest
 from tilewright.targets.cpu.stores import store
+from tilewright.targets.cpu.tiles import look_at_tile, write_twice
 from tilewright.targets.cpu.widths import lanes_of_chunk
 
 atomics = later("tilewright.targets.cpu.atomics")
@@ -64,7 +67,12 @@ class NestWriter:
             self.fill_tails()
         axis = None if self.is_row else columns.reduced_axis(self, nest)
         self.held = None if axis is None else columns.Held(self, nest, axis)
-        self.over([d for d in outer if d != axis], index)
+        dims = [d for d in outer if d != axis]
+        look = look_at_tile(self, nest) if dims and axis is None else None
+        if look is None:
+            self.over(dims, index)
+        else:
+            write_twice(self, look, lambda: self.over(dims, index))
 
     def over(self, dims: list[int], index: list[Index]) -> None:
         """Loops over the outer dimensions, then the row."""
@@ -96,7 +104,7 @@ class NestWriter:
         self.reductions = RowReductions(e, nest)
         sites = find_sites(e, nest.anchors, nest.axis, lambda: self.look_at_all(index))
         if sites:
-            self.write_pieces(index, sites, width, length)
+            write_pieces(self, index, sites)
         else:
             self.write_whole(index, width, length)
         self.reductions.finish(index)
@@ -115,35 +123,6 @@ class NestWriter:
         if self.clip is None and self.is_row:
             self.fill_tails()
         self.write_chunks(index, length, width)
-
-    def write_pieces(self, index: list[Index], sites: list, width: int, length: int) -> None:
-        """The row piece by piece, each as far as what is divided stays simple."""
-        e, b = self.e, self.b
-        self.clip = None
-        if self.is_row:
-            self.fill_tails()
-        unroll = self.reductions.copies(length, width)
-        loop = Loop(self.w, "0", str(length), "")
-        digits = count_digits(e, sites, loop)
-        carried = self.reductions.carry_into(loop, unroll)
-        start = Lane(loop.open(), t.int64)
-        e.row = Row(width, length, self.w.at, start=start)
-        count = begin_piece(e, sites, digits, b.sub(e.const(length), start))
-        e.row.count, loop.step = count, count.text
-        self.look_at_all(index)
-        limits = e.row.limits
-        bound = b.maximum(e.within_limits(count), e.const(0))
-        main = b.bit_and(bound, e.const(-width * unroll))
-        end = b.minimum(self.rest_end(length), count)
-        self.reductions.unrolled = e.true.lane
-        e.row.true_masks = frozenset(limits)
-        self.chunk_loop(index, start, b.add(start, main), width, unroll)
-        e.row.true_masks = frozenset()
-        e.row.is_rest = True
-        self.chunk_loop(index, b.add(start, main), b.add(start, end), width, 1)
-        self.reductions.hand_on(carried)
-        e.forget(loop.close())
-        self.reductions.take_carried(carried)
 
     def look_at_all(self, index: list[Index]) -> tuple[Index, ...]:
         """Evaluate the row of every anchor; gives its index."""
@@ -173,6 +152,8 @@ class NestWriter:
         unroll = self.reductions.copies(length, width)
         if not self.reductions.along and length >= LONG_ROW * width and self.is_light():
             unroll = UNROLL
+        if self.memory.sure is not None:
+            unroll = min(UNROLL, length // width)
         self.reductions.unrolled = e.true.lane
         limits = e.row.limits
         block = width * unroll
@@ -227,14 +208,18 @@ class NestWriter:
 
     def is_light(self) -> bool:
         """Whether a chunk of the nest is a few loads, stores and single instructions."""
+        return self.steps() <= LIGHT
+
+    def steps(self) -> float:
+        """How long a chunk takes, where that is moving and computing only."""
         anchors = self.nest.anchors
         if any(a.kind not in ("store", "keep", "assign") for a in anchors):
-            return False
+            return inf
         steps = len(anchors)
         for inst in evaluated(self.e, anchors):
             if is_work(inst):
                 steps += 1 if inst.op.name in CHEAP or inst.op.name == "load" else LIGHT
-        return steps <= LIGHT
+        return steps
 
     @property
     def packs(self) -> bool:
@@ -331,7 +316,8 @@ class NestWriter:
     def keep_chunk(self, anchor: Anchor, at: tuple[Index, ...]) -> None:
         e = self.e
         form = e.compute_inst(anchor.inst, at)
-        self.write_kept(e.buffers[anchor.value], at, form)
+        if not anchor.passes:
+            self.write_kept(e.buffers[anchor.value], at, form)
         e.bind(anchor.value, at, Vector(e.lanes_of(form), self.w.at))
 
     def write_kept(self, buffer: Buffer, at: tuple[Index, ...], form: Form) -> None:

@@ -40,38 +40,21 @@ class Digit:
     base: Lane  # what is divided, at the start of the row
     stride: int
     n: Lane
-    usual: Lane  # whether counting is right: negative numbers round the other way
-    quotient: Carried
-    rest: Carried
-    here: tuple[Lane, Lane] | None = None
+    quotient: Carried | None = None
+    rest: Carried | None = None
 
-    def at_piece(self, e: Evaluator) -> tuple[Lane, Lane]:
+    def carry(self, b: Lanes, loop: Loop) -> None:
+        self.quotient, self.rest = (loop.carry(p) for p in divided(b, self.base, self.n))
+
+    @property
+    def here(self) -> tuple[Lane, Lane]:
         """Quotient and remainder in this piece."""
-        if self.here is None:
-            w, b = e.w, e.b
-            divide, go = w.new_label("divide"), w.new_label("go")
-            before = w.here
-            w.write(f"br i1 {self.usual.text}, label %{go}, label %{divide}")
-            w.label(divide)
-            x = b.add(self.base, b.mul(b.cast(e.row.start, self.n.dtype), self.step(b)))
-            parts = divided(b, x, self.n)
-            after = w.here
-            w.write(f"br label %{go}")
-            w.label(go)
-            self.here = tuple(
-                b.value(f"phi {y.type} [{y.text}, %{after}], [{c.phi.text}, %{before}]", y.dtype, 1)
-                for y, c in zip(parts, (self.quotient, self.rest), strict=True)
-            )
-        return self.here
+        return self.quotient.phi, self.rest.phi
 
-    def step(self, b: Lanes) -> Lane:
-        return b.const(self.stride, self.n.dtype)
-
-    def count_on(self, e: Evaluator, count: Lane) -> None:
+    def count_on(self, b: Lanes, count: Lane) -> None:
         """Go to the next piece."""
-        b = e.b
-        quotient, rest = self.at_piece(e)
-        rest = b.add(rest, b.mul(b.cast(count, rest.dtype), self.step(b)))
+        quotient, rest = self.here
+        rest = b.add(rest, b.mul(b.cast(count, rest.dtype), b.like(rest, self.stride)))
         is_next = b.ge(rest, self.n)
         self.quotient.next = b.add(quotient, b.cast(is_next, quotient.dtype))
         self.rest.next = b.select(is_next, b.sub(rest, self.n), rest)
@@ -155,15 +138,13 @@ class Cuts:
         key = (x.base.text, n.text) if digit is None else ("", str(id(digit)))
         if key not in self.known:
             b = e.b
-            if digit is None:
-                found = divided(b, x.base, n)
-                usual = is_usual(e, x.base, n, x.stride)
-            else:
-                found, usual = digit.at_piece(e), digit.usual
+            found = divided(b, x.base, n) if digit is None else digit.here
             left = b.cast(b.sub(n, found[1]), t.int64)
             if x.stride > 1:
                 left = b.idiv(b.add(left, e.const(x.stride - 1)), e.const(x.stride))
-            self.reach.append(b.select(usual, left, e.const(1)))
+            if digit is None:
+                left = b.select(is_usual(e, x.base, n, x.stride), left, e.const(1))
+            self.reach.append(left)
             self.known[key] = found
         return self.known[key]
 
@@ -230,24 +211,29 @@ def may_begin(inst: Inst) -> bool:
     return not COMPARISONS[inst.op.name] or not is_same
 
 
-def count_digits(e: Evaluator, sites: list[Site], loop: Loop) -> dict[Value, Digit]:
-    """What need not be divided in each piece of the loop: the row as a whole is a progression."""
+def find_digits(e: Evaluator, sites: list[Site]) -> tuple[dict[Value, Digit], list[Lane]]:
+    """What need not be divided in each piece: what is a progression along the row as a whole.
+
+    Gives that, and tests that it can be counted and that no piece is shorter than a chunk.
+    """
     b = e.b
     made: dict[tuple, Digit] = {}
     out: dict[Value, Digit] = {}
+    tests: dict[str, Lane] = {}
     for value, index in sites:
         if value.inst.op.name not in QUOTIENTS:
             continue
         x, n = (e.eval(v, tuple(e.whole_index(i) for i in index)) for v in value.inst.operands)
-        if not isinstance(x, Steps) or not isinstance(n, Uniform):
+        if not isinstance(n, Uniform):
             continue
-        key = (x.base.text, x.stride, n.lane.text)
-        if key not in made:
-            usual = is_usual(e, x.base, n.lane, x.stride)
-            parts = [loop.carry(p) for p in divided(b, x.base, n.lane)]
-            made[key] = Digit(x.base, x.stride, n.lane, usual, *parts)
-        out[value] = made[key]
-    return out
+        stride = x.stride if isinstance(x, Steps) else 1
+        long = [b.ge(n.lane, b.like(n.lane, e.row.width * stride))] if n.lane.known is None else []
+        if isinstance(x, Steps):
+            key = (x.base.text, x.stride, n.lane.text)
+            out[value] = made.setdefault(key, Digit(x.base, x.stride, n.lane))
+            long.append(is_usual(e, x.base, n.lane, x.stride))
+        tests |= {test.text: test for test in long}
+    return out, list(tests.values())
 
 
 def begin_piece(e: Evaluator, sites: list[Site], digits: dict[Value, Digit], left: Lane) -> Lane:
@@ -260,5 +246,5 @@ def begin_piece(e: Evaluator, sites: list[Site], digits: dict[Value, Digit], lef
     for reach in cuts.reach:
         left = e.b.minimum(left, reach)
     for digit in {id(d): d for d in digits.values()}.values():
-        digit.count_on(e, left)
+        digit.count_on(e.b, left)
     return left

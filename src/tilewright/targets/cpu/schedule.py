@@ -40,6 +40,7 @@ class Anchor:
     pack: Callable | None = None  # pack: how a chunk gets to its place
     source: Source | None = None  # pack: the matrix in memory that the operand is
     nest: Nest | None = None  # pack: its own nest, for a tile that is not all there
+    passes: bool = False  # keep: from register to register, as only its own nest reads it
 
     @property
     def roots(self) -> tuple[Value, ...]:
@@ -248,20 +249,21 @@ class Scheduler:
         """The first item in which an anchor that writes may run, after what it must not change."""
         first = 0
         for index, inst, same in self.loads:
-            together = bool(anchor.shape) and same and self.disjoint(anchor.inst, inst)
+            together = bool(anchor.shape) and self.disjoint(anchor.inst, inst, same)
             first = max(first, index if together else index + 1)
         for index, inst, in_nest in self.writes:
-            together = bool(anchor.shape) and in_nest and self.disjoint(anchor.inst, inst)
+            together = bool(anchor.shape) and in_nest and self.disjoint(anchor.inst, inst, True)
             first = max(first, index if together else index + 1)
         return first
 
-    def disjoint(self, x: Inst, y: Inst) -> bool:
+    def disjoint(self, x: Inst, y: Inst, same: bool) -> bool:
         """Whether two accesses meet only at one position, if at all: those of other arguments, of
-        one pointer, or of elements between or beyond one another."""
+        one pointer, or of elements between or beyond one another. Unless `same`, the second one is
+        not made at its own positions, and they may not meet."""
         if not x.operands or not y.operands:
             return False
         p, q = x.operands[0], y.operands[0]
-        same = self.plan.distinct(p)
+        same = same and self.plan.distinct(p)
         if p is q:
             return same
         return self.plan.sharing.apart(p, q, same) or never_meet(p, q, self.plan.strides)

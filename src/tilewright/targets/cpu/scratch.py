@@ -91,6 +91,7 @@ class Lives:
                 last = read_last(scheduler, x.plan, value)
                 if last is not None:
                     self.last.setdefault(max(last, first[value]), []).append(value)
+                    pass_on(scheduler, value, first[value])
 
     def begin(self, number: int) -> None:
         """Make the buffers that an item is the first to write to."""
@@ -102,6 +103,14 @@ class Lives:
         for value in self.last.get(number, ()):
             name = self.x.e.buffers.pop(value).name
             self.x.scratch.give(self.x.places[name])
+
+
+def pass_on(scheduler: Scheduler, value: Value, first: int) -> None:
+    """Leave a value in registers if only the nest that makes it reads it, at its own places."""
+    item = scheduler.items[first]
+    if isinstance(item, Nest) and set(scheduler.readers.get(value, ())) == {(first, True)}:
+        for anchor in item.anchors:
+            anchor.passes = anchor.passes or (anchor.kind == "keep" and anchor.value is value)
 
 
 def written_first(scheduler: Scheduler) -> dict[Value, int]:

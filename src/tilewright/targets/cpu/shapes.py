@@ -9,6 +9,7 @@ from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst
 from tilewright.targets.cpu.buffers import Buffer, read_buffer
+from tilewright.targets.cpu.follow import source_dim
 from tilewright.targets.cpu.forms import Form, Index, Steps, Uniform
 from tilewright.targets.cpu.kinds import is_reshuffle
 
@@ -67,6 +68,19 @@ def reshape(e: Evaluator, inst: Inst, index: tuple[Index, ...]) -> Form:
     zero = e.scalar_index(0)
     places = iter(rest)
     return e.eval(x, tuple(zero if n == 1 else next(places) for n in x.type.shape))
+
+
+def operand_index(e: Evaluator, inst: Inst, index: tuple[Index, ...]) -> tuple[Index, ...]:
+    """Where the operands of an operation of indices are read for one of its elements."""
+    shape = inst.operands[0].type.shape if inst.operands else ()
+    if inst.op.name not in ("permute", "broadcast", "reshape"):
+        return index
+    out = [e.scalar_index(0)] * len(shape)
+    for dim, place in enumerate(index):
+        below = source_dim(inst, dim)
+        if below is not None:
+            out[below] = place
+    return tuple(out)
 
 
 RULES: dict[str, Callable[[Evaluator, Inst, tuple[Index, ...]], Form]] = {

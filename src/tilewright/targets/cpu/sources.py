@@ -12,9 +12,9 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Value
 from tilewright.passes.affine import wrapped
 from tilewright.targets.cpu.bounds import span
-from tilewright.targets.cpu.evaluate import Evaluator
-from tilewright.targets.cpu.extents import is_separable, source_dim
+from tilewright.targets.cpu.extents import is_separable
 from tilewright.targets.cpu.forms import Index, Uniform
+from tilewright.targets.cpu.shapes import operand_index
 
 if TYPE_CHECKING:
     from tilewright.targets.cpu.lower import Lowering
@@ -175,19 +175,6 @@ class Corners:
         start = self.address(tuple(index))
         index[axis] = self.e.scalar_index(1)
         return self.b.bitcast(self.b.sub(self.address(tuple(index)), start), t.int64)
-
-
-def operand_index(e: Evaluator, inst: Inst, index: tuple[Index, ...]) -> tuple[Index, ...]:
-    """Where the operands of an operation of indices are read for one of its elements."""
-    shape = inst.operands[0].type.shape if inst.operands else ()
-    if inst.op.name not in ("permute", "broadcast", "reshape"):
-        return index
-    out = [e.scalar_index(0)] * len(shape)
-    for dim, place in enumerate(index):
-        below = source_dim(inst, dim)
-        if below is not None:
-            out[below] = place
-    return tuple(out)
 
 
 def along_rows(x: Lowering, source: Source) -> bool:

@@ -23,6 +23,8 @@ def store(m: Memory, inst: Inst, index: tuple[Index, ...]) -> None:
     a = m.access(inst, index)
     if m.holds(inst, index, a.mask):
         a.mask = e.true
+    if a.is_off:
+        return
     lane = b.splat(e.lanes_of(e.eval(inst.operands[1], index)), e.row.width)
     if a.dtype is t.int1:
         lane = b.cast(lane, t.uint8)
