@@ -52,6 +52,12 @@ def span(m: Memory, extent: Extent, size: int) -> tuple[Lane, Lane]:
     return extent.spans[size]
 
 
+def meet(m: Memory, i: int, j: int) -> Lane:
+    """Whether the storages of two arguments have bytes in common."""
+    b, x, y = m.e.b, m.extent(min(i, j)), m.extent(max(i, j))
+    return b.bit_and(b.lt(x.low, y.high), b.lt(y.low, x.high))
+
+
 def check_row(m: Memory, inst: Inst, a: Access) -> None:
     """One test for a whole row of a progression of addresses."""
     param = m.bounded(inst)
@@ -97,8 +103,9 @@ def check_one(m: Memory, inst: Inst, address: Lane, size: int, mask: Lane) -> No
 def outside(m: Memory, extent: Extent, low: Lane, high: Lane, size: int, some: Lane | None) -> Lane:
     """Whether [low, high + size) does not lie in an extent, if there are some accesses."""
     b = m.e.b
-    first, last = span(m, extent, size)
-    bad = b.bit_or(b.lt(low, first), b.gt(high, last))
+    with m.e.w.outside(0):  # before `extent.low` where no element fits: then all are bad
+        last = b.sub(extent.high, m.e.const(size))
+    bad = b.bit_or(b.lt(low, extent.low), b.gt(high, last))
     return bad if some is None else b.bit_and(bad, some)
 
 

@@ -17,7 +17,7 @@ from tilewright.passes.constants import is_zero
 from tilewright.targets.counting import work_of
 from tilewright.targets.cpu import alone, stop, turned
 from tilewright.targets.cpu.ahead import Ahead
-from tilewright.targets.cpu.bounds import share
+from tilewright.targets.cpu.bounds import meet, share
 from tilewright.targets.cpu.buffers import Buffer
 from tilewright.targets.cpu.clip import fill_tail
 from tilewright.targets.cpu.evaluate import Evaluator, OpLanes
@@ -376,15 +376,14 @@ def check_shared(lowering: Lowering) -> None:
     bad = None
     with w.outside(0):
         for (i, j), (reach, same) in sorted(lowering.plan.sharing.relied.items()):
-            x, y = m.extent(i), m.extent(j)
-            meet = e.b.bit_and(e.b.lt(x.low, y.high), e.b.lt(y.low, x.high))
+            together = meet(m, i, j)
             if reach != ANYWHERE:
                 starts = (e.bound[lowering.kernel.body.params[k]].lane for k in (i, j))
                 gap = e.b.abs(e.b.sub(*(e.b.bitcast(a, t.int64) for a in starts)))
                 near = e.b.lt(gap, e.const(reach))
                 if same:
                     near = e.b.bit_and(near, e.b.gt(gap, e.const(0)))
-                meet = e.b.bit_and(meet, near)
-            bad = meet if bad is None else e.b.bit_or(bad, meet)
+                together = e.b.bit_and(together, near)
+            bad = together if bad is None else e.b.bit_or(bad, together)
         if bad is not None:
             share(m, bad)

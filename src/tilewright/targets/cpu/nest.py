@@ -267,8 +267,7 @@ class NestWriter:
         """The chunks from low to high, `unroll` at a time."""
         step = width * unroll
         if low.known is not None and high.known is not None and high.known - low.known == step:
-            for u in range(unroll):
-                self.write_chunk(index, self.e.const(low.known + u * width), u)
+            self.write_turn(index, low, width, unroll)
             return
         if self.packs and not self.nest.rare and low.known is not None and high.known is not None:
             starts = range(low.known, high.known, step)
@@ -279,12 +278,20 @@ class NestWriter:
         loop = Loop(self.w, low.text, high.text, str(step))
         carried = self.reductions.carry_into(loop, unroll)
         counter = Lane(loop.open(), t.int64)
-        for u in range(unroll):
-            start = self.b.add(counter, self.e.const(u * width)) if u else counter
-            self.write_chunk(index, start, u)
+        self.write_turn(index, counter, width, unroll)
         self.reductions.hand_on(carried)
         self.e.forget(loop.close())
         self.reductions.take_carried(carried)
+
+    def write_turn(self, index: list[Index], start: Lane, width: int, unroll: int) -> None:
+        """So many chunks, one after the other."""
+        with self.memory.streams.one_turn(self.memory, self.nest.anchors):
+            for u in range(unroll):
+                if start.known is not None:
+                    at = self.e.const(start.known + u * width)
+                else:
+                    at = self.b.add(start, self.e.const(u * width)) if u else start
+                self.write_chunk(index, at, u)
 
     def write_chunk(self, index: list[Index], start: Lane, copy: int) -> None:
         """Every anchor on the elements of one chunk."""

@@ -6,8 +6,10 @@ that stream. Only whole lines of memory that the kernel does not read are writte
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -15,9 +17,11 @@ from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Kernel
 from tilewright.passes.origins import read_params
+from tilewright.targets.cpu.bounds import meet
 
 if TYPE_CHECKING:
     from tilewright.targets.cpu.memory import Access, Memory
+    from tilewright.targets.cpu.schedule import Anchor
 
 LINE = 64  # bytes
 LEAST_PART = 4  # of the last cache, that a store fills at least
@@ -46,6 +50,9 @@ class Streams:
     large: dict[Inst, Lane | None] = field(default_factory=dict)
     rows: dict[tuple, Lane] = field(default_factory=dict)  # access -> if its row does
     are_used: bool = False
+    # Of the turn that is being written: its stores, plain and past the caches, and where they go.
+    turn: list[tuple[str, str]] | None = None
+    turn_goes: Lane | None = None
 
     def __post_init__(self) -> None:
         self.read = read_params(self.kernel)
@@ -86,30 +93,52 @@ class Streams:
         total = size
         for k in sorted(self.read):
             other = m.extent(k)
-            apart = b.bit_or(b.le(own.high, other.low), b.le(other.high, own.low))
-            large = b.bit_and(large, apart)
+            large = b.bit_and(large, b.bit_not(meet(m, param, k)))
             total = b.add(total, b.sub(other.high, other.low))
         return b.bit_and(large, b.ge(total, const(cache_bytes())))
 
     def store(self, m: Memory, key: tuple, a: Access, lane: Lane) -> None:
         """Store a whole chunk, past the caches where its row goes there."""
-        w = m.e.w
         plain = f"store {lane.typed}, ptr {a.pointer.base.text}, align {a.size}"
         past = self.rows.get(key)
         size = lane.width * a.size
         if past is None or size < LINE // 2:
-            w.write(plain)
+            m.e.w.write(plain)
             return
+        aligned = f"{plain.rpartition(' ')[0]} {min(size, LINE)}, !nontemporal !0"
+        if self.turn is not None:
+            self.turn.append((plain, aligned))
+            self.turn_goes = past
+        else:
+            self.write(m, past, [(plain, aligned)])
+
+    @contextlib.contextmanager
+    def one_turn(self, m: Memory, anchors: list[Anchor]) -> Iterator[None]:
+        """Write the chunks of a turn of a loop, whose stores take one branch.
+
+        They come after the loads of all chunks. Only one store is put off so: others might be to
+        the same place.
+        """
+        if len(anchors) > 1 or anchors[0].kind != "store":
+            yield
+            return
+        self.turn = []
+        yield
+        stores, self.turn = self.turn, None
+        if stores:
+            self.write(m, self.turn_goes, stores)
+
+    def write(self, m: Memory, past: Lane, stores: list[tuple[str, str]]) -> None:
+        """The stores as they are, or past the caches."""
+        w = m.e.w
         self.are_used = True
         w.declare(NONTEMPORAL)
         w.declare(FENCE)
         labels = [w.new_label(stem) for stem in ("past", "near", "stored")]
         w.write(f"br i1 {past.text}, label %{labels[0]}, label %{labels[1]}")
-        w.label(labels[0])
-        aligned = plain.rpartition(" ")[0]
-        w.write(f"{aligned} {min(size, LINE)}, !nontemporal !0")
-        w.write(f"br label %{labels[2]}")
-        w.label(labels[1])
-        w.write(plain)
-        w.write(f"br label %{labels[2]}")
+        for way in (1, 0):
+            w.label(labels[1 - way])
+            for store in stores:
+                w.write(store[way])
+            w.write(f"br label %{labels[2]}")
         w.label(labels[2])
