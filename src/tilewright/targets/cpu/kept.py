@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tilewright.targets.cpu.lower import Lowering
     from tilewright.targets.cpu.sources import Source
 
-KEPT_BYTES = 256 << 10  # of all products of a kernel: a part of what the second cache holds
+KEPT_BYTES = 384 << 10  # of all products of a kernel: a part of what the second cache holds
 MOST_TILES = 64
 FEWEST_TILES = 2
 HEAD, TAG = 64, 32  # bytes: number of the next tile, is it kept, was one found, the first tile
