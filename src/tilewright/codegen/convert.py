@@ -60,21 +60,23 @@ def _from_int(b: Lanes, x: Lane, dtype: DType) -> Lane:
     if dtype is not ty.bfloat16 or x.dtype.bits <= 16:
         # What an f32 cannot hold is beyond the range of these formats anyway.
         return b.cast(_plain(b, word, x, ty.float32), dtype)
-    if x.dtype.bits == 64:
-        x = _fit_in_f64(b, x)
-    return b.cast(_plain(b, word, x, ty.float64), dtype)
+    wide = ty.float64 if x.dtype.bits == 64 else ty.float32
+    return b.cast(_plain(b, word, _fit_in(b, x, wide), wide), dtype)
 
 
-def _fit_in_f64(b: Lanes, x: Lane) -> Lane:
-    """`x` with at most 53 significant bits; those dropped leave a mark that rounding sees."""
-    dropped = b.like(x, 2047)
+def _fit_in(b: Lanes, x: Lane, wide: DType) -> Lane:
+    """`x` with as many significant bits as a float of its size has; those dropped leave a mark
+    that rounding to a narrower one sees."""
+    digits = wide.mantissa + 1
+    dropped = b.like(x, (1 << x.dtype.bits - digits) - 1)
     marked = b.bit_or(x, b.add(b.bit_and(x, dropped), dropped))
-    marked = b.bit_and(marked, b.like(x, -2048))
+    marked = b.bit_and(marked, b.bit_not(dropped))
     if x.dtype.is_signed:
-        shifted = b.bitcast(b.add(x, b.like(x, 1 << 53)), ty.uint64)
-        small = b.lt(shifted, b.like(shifted, 1 << 54))
+        shifted = b.add(x, b.like(x, 1 << digits))
+        shifted = b.bitcast(shifted, ty.uint64 if x.dtype.bits == 64 else ty.uint32)
+        small = b.lt(shifted, b.like(shifted, 2 << digits))
     else:
-        small = b.lt(x, b.like(x, 1 << 53))
+        small = b.lt(x, b.like(x, 1 << digits))
     return b.select(small, x, marked)
 
 

@@ -23,6 +23,21 @@ def umulhi64(b: Lanes, x: Lane, y: Lane) -> Lane:
     return b.add(high, b.shr(other, half))
 
 
+def umulhi32(b: Lanes, x: Lane, y: Lane) -> Lane:
+    """The upper 32 bits of a product of an even number of uint32, two products for each pair."""
+    pairs = [_as_pairs(b, v) for v in (x, y)]
+    low, half = b.like(pairs[0], 0xFFFFFFFF), b.like(pairs[0], 32)
+    first = b.mul(*(b.bit_and(v, low) for v in pairs))
+    second = b.mul(*(b.shr(v, half) for v in pairs))
+    both = b.bit_or(b.shr(first, half), b.bit_and(second, b.bit_not(low)))
+    return b.value(f"bitcast {both.typed} to {x.type}", x.dtype, x.width)
+
+
+def _as_pairs(b: Lanes, x: Lane) -> Lane:
+    width = x.width // 2
+    return b.value(f"bitcast {x.typed} to <{width} x i64>", ty.uint64, width)
+
+
 def narrow_fma(b: Lanes, x: Lane, y: Lane, z: Lane) -> Lane:
     """x * y + z of floats of at most 16 bits: in f64 rounded to odd, then to the format."""
     x64, y64, z64 = (b.cast(v, ty.float64) for v in (x, y, z))

@@ -330,6 +330,8 @@ class Lanes:
         if x.width > 1 and x.dtype.bits == 64:
             x64, y64 = self.bitcast(x, ty.uint64), self.bitcast(y, ty.uint64)
             return self.bitcast(self.outline(exact.umulhi64, x64, y64), x.dtype)
+        if x.width * x.dtype.bits == 512 and x.dtype.bits == 32:  # 10 % faster than what LLVM makes
+            return exact.umulhi32(self, x, y)
         bits = x.dtype.bits
         wide = f"i{2 * bits}" if x.width == 1 else f"<{x.width} x i{2 * bits}>"
         shift = str(bits) if x.width == 1 else f"splat (i{2 * bits} {bits})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.codegen.explog import EXP, INF, LN2, NAN, decompose, exp, log, reduced
+from tilewright.codegen.explog import EXP, INF, LN2, NAN, decompose, reduced
 from tilewright.codegen.lanes import Lanes
 from tilewright.codegen.literals import Lane
 from tilewright.codegen.recipe import (
@@ -12,6 +12,8 @@ from tilewright.codegen.recipe import (
     elementary,
     fast_two_sum,
     horner,
+    power_of_two,
+    rounding_shift,
     scale,
 )
 from tilewright.ir import types as ty
@@ -24,18 +26,42 @@ LOG_S5 = (
 )  # fmt: skip
 
 
+# log2(1 + f) / f on |f| <= 1/3, to 2^-38, and 2^r on |r| <= 1/2, to 2^-34.
+LOG2_F = (
+    1.4426950408924735, -0.721347520447781, 0.48089834387024694, -0.36067375731515605,
+    0.28853945123815317, -0.24044958993023524, 0.20607561106374894, -0.18031462353002164,
+    0.1608974833278857, -0.14483150826316504, 0.12351299368669497, -0.11304546834011159,
+    0.1576906674903253, -0.14691835896145938,
+)  # fmt: skip
+EXP2_R = (
+    0.9999999999595618, 0.6931471805568324, 0.24022651213498092, 0.055504109063258665,
+    0.009618025613318034, 0.0013333478473685416, 0.00015469729214118296, 1.5303700711365693e-05,
+)  # fmt: skip
+
+
 def pow(b: Lanes, x: Lane, y: Lane) -> Lane:
-    """x^y with C's special cases; f32 and narrower compute in f64."""
+    """x^y with C's special cases; narrow floats compute in f32, which goes through f64."""
     dtype = x.dtype
     if dtype is ty.float64:
         return b.outline(pow_f64, x, y)
-    wide = b.outline(pow_f32, b.cast(x, ty.float64), b.cast(y, ty.float64))
-    return b.cast(wide, dtype)
+    return b.cast(b.outline(pow_f32, b.cast(x, ty.float32), b.cast(y, ty.float32)), dtype)
 
 
 def pow_f32(b: Lanes, x: Lane, y: Lane) -> Lane:
-    """x^y in f64, accurate enough for f32."""
-    return _with_sign(b, x, y, exp(b, b.mul(y, log(b, b.abs(x)))))
+    """2^(y log2(x)) in f64, of so many digits as f32 needs."""
+    size, zero, inf = b.abs(x), b.like(x, 0.0), b.like(x, INF)
+    e, f = (b.cast(v, ty.float64) for v in decompose(b, size))
+    power = b.mul(b.cast(y, ty.float64), b.fma(f, horner(b, f, LOG2_F), e))
+    power = at_least(b, at_most(b, power, 200.0), -200.0)  # beyond what f32 can hold
+    shift = b.like(power, rounding_shift(power))
+    shifted = b.add(power, shift)
+    out = horner(b, b.sub(power, b.sub(shifted, shift)), EXP2_R)
+    out = b.cast(b.mul(out, power_of_two(b, shifted)), ty.float32)
+    # The logarithm of 0 and of infinity is infinite.
+    at_zero = b.eq(size, zero)
+    is_large = b.bit_xor(at_zero, b.gt(y, zero))
+    ends = b.bit_or(at_zero, b.eq(size, inf))
+    return _with_sign(b, x, y, b.select(ends, b.select(is_large, inf, zero), out))
 
 
 def pow_f64(b: Lanes, x: Lane, y: Lane) -> Lane:

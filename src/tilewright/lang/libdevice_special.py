@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.errors import want
@@ -82,16 +82,59 @@ def erfcinv(x):
     return -inverse_normal(0.5 * x) * SQRT_HALF
 
 
-@in_double
-def erfinv(x):
+# erfinv(x) / x in w - 2.5, where w = -log(1 - x^2) < 5; beyond in sqrt(w) from the number that is
+# first: to 2^-32 for x of fp32, to 2^-25 for all of fp64.
+ERFINV_NEAR = (
+    1.501409351110792, 0.24664027678526776, -0.004177317810140035, -0.001252708083622281,
+    0.00021825064939995, -4.99588144876006e-06, -3.4171152327450104e-06, 4.786448243400271e-07,
+    1.3691496015199152e-08, -1.0854397093112376e-08, 8.327000821030813e-10,
+    1.2302888973120805e-10, -2.1203565131819003e-11,
+)  # fmt: skip
+ERFINV_FAR = {
+    32: (
+        3.1680339887498947, 3.0015268114607454, 1.004297010587103, 0.006403730790347562,
+        -0.004692725091588853, 0.003286307712536495, -0.0022058778176265643,
+        0.0011578178776823053, -0.0003575265404943813, -4.1327214539403006e-05,
+        0.000124287949736625, -5.7585517190871833e-05, -5.868157605754384e-06,
+        9.633127629277498e-06,
+    ),
+    64: (
+        4.168033988749895, 4.009444656226816, 1.0098486895881116, 0.0008714163388840792,
+        -0.0006817776682121286, 0.00023972951517461157, -7.796645337917417e-05,
+        3.1624164571074244e-05, -1.3294241548934903e-05, 6.114148723000764e-06,
+        -5.617498583626048e-06, 3.4009884755762623e-06, -3.703287867519159e-07,
+        -3.665319995891047e-07, 9.759081078462649e-08,
+    ),
+}  # fmt: skip
+
+
+def polynomial(x: tensor, coefficients: Sequence[float]) -> tensor:
+    """c[0] + c[1] x + c[2] x^2 + ..."""
+    total = coefficients[-1]
+    for c in coefficients[-2::-1]:
+        total = total * x + c
+    return total
+
+
+@builtin
+def erfinv(x: Any) -> tensor:
     """The inverse of erf."""
+    (x,) = a.tensors_together(x)
+    dtype = x.dtype
+    want(dtype.is_float, f"needs floats, got {x.handle.type}; cast with .to(tl.float32)")
+    x = cast(x, t.float64)
     size = m.abs(x)
-    y = -inverse_normal(0.5 * (1 - size)) * SQRT_HALF
-    # Near 0 the difference from 1 has lost digits that two steps on erf itself bring back.
-    for _ in range(2):
-        step = (m.erf(y) - size) * 0.8862269254527580137 * m.exp(y * y)
-        y = a.where(size < 0.7, y - step / (1 + y * step), y)
-    return copysign(y, x)
+    w = -m.log((1 - size) * (1 + size))
+    start, *far = ERFINV_FAR[64 if dtype is t.float64 else 32]
+    near = polynomial(w - 2.5, ERFINV_NEAR)
+    y = size * a.where(w < 5, near, polynomial(m.sqrt(w) - start, far))
+    if dtype is t.float64:
+        # One of Halley's steps, on the function that has more digits there.
+        off = a.where(size < 0.5, m.erf(y) - size, (1 - size) - m.erfc(y))
+        step = off * 0.8862269254527580137 * m.exp(y * y)
+        y = y - step / (1 + y * step)
+    y = a.where(size < 1, y, a.where(size == 1, float("inf"), float("nan")))
+    return cast(copysign(y, x), dtype)
 
 
 @in_double
