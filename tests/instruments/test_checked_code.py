@@ -101,6 +101,8 @@ def told(engine, seed):
 def all_native(monkeypatch):
     """Launches are looked at natively, however short they are."""
     monkeypatch.setattr(screen, "SECONDS", 0)
+    screen._samples.clear()
+    screen._usual.clear()
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -175,6 +177,24 @@ def test_every_kind(fault, all_native):
     assert wanted <= {f.kind for f in found}
     assert wanted or not found
     assert [str(f) for f in found] == [str(f) for f in run("stepped")]
+
+
+def test_nan_that_are_meant_are_looked_at_less_and_less(all_native, monkeypatch):
+    stepped = []
+    before = screen.Steps.run
+    monkeypatch.setattr(screen.Steps, "run", lambda *a: stepped.append(1) or before(*a))
+    x = np.ones(1000, np.float32)
+    x[::7] = np.nan
+    counts = []
+    with checking() as findings:
+        for _ in range(9):
+            out = np.zeros(1000, np.float32)
+            move[(32,)](x, x, out, 1000, "same", "no", "same", "store", False, 32)
+            counts.append(len(stepped))
+        assert not findings
+        kinds[(32,)](x, np.arange(1000), np.zeros(1024, np.float32), 1000, 1, "nan", 32)
+    assert counts == [1, 2, 3, 4, 4, 4, 4, 5, 5]
+    assert [f.kind for f in findings] == ["nan"]
 
 
 @tilewright.jit

@@ -79,9 +79,14 @@ def in_order(
 def of_product(operands: Sequence[Tile], found: Sequence[Any], part: int, **_: Any) -> Any:
     x, y = (spread([a], [b]) for a, b in zip(operands[:2], found[:2], strict=True))
     rows, columns = x.max(axis=-1)[..., :, None], y.max(axis=-2)[..., None, :]
-    out = np.maximum(rows, columns)
+    # What is zeros, and comes from no memory, takes nothing of the other side.
+    idle = [
+        (share == NONE) & (z.data == 0).all(axis=axis, keepdims=True)
+        for share, z, axis in ((rows, operands[0], -1), (columns, operands[1], -2))
+    ]
+    out = np.where(idle[0] | idle[1], NONE, np.maximum(rows, columns))
     filled = [(a == RAW) | (a == COMPUTED) for a in (rows, columns)]
-    out = np.where(filled[0] | filled[1], COMPUTED, out)
+    out = np.where((filled[0] | filled[1]) & (out != NONE), COMPUTED, out)
     return out if found[2] is None else np.maximum(out, found[2])
 
 

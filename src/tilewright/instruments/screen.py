@@ -25,6 +25,7 @@ SAME = {"inf": "nan"}  # kinds of findings by what checked code calls them
 _long: set[tuple] = set()  # launches that take longer
 _spent: Counter[tuple] = Counter()  # seconds in which launches were stepped through
 _samples: Counter[tuple] = Counter()
+_usual: Counter[tuple] = Counter()  # launches in a row whose NaN were meant
 
 
 class TooLong(Exception):
@@ -94,7 +95,7 @@ class Screen:
         launch, found = self.launch, Findings()
         notes, fault = launch.run()
         kinds = {note.kind for note in notes}
-        if fault is None and kinds <= {"masked"} and not self.is_sampled():
+        if fault is None and kinds <= {"masked", "nan"} and not self.is_sampled(kinds):
             return
         name = self.call.jit.__name__
         try:
@@ -117,13 +118,27 @@ class Screen:
             self.remark_on(notes, found)
         finally:
             self.findings.add_all(found)
+            has_nan = "nan" in kinds and not {"nan", "inf"} & {f.kind for f in found}
+            _usual[self.key] = _usual[self.key] + 1 if has_nan else 0
 
-    def is_sampled(self) -> bool:
+    @property
+    def key(self) -> tuple:
+        """What launches share that are alike."""
+        return (self.launch.code.hash, self.launch.grid)
+
+    def is_sampled(self, kinds: set[str]) -> bool:
         """Whether programs are stepped through though none may be at fault: in the first launches
-        of a kind, for what checked code does not look for, which is hardly a matter of data."""
-        key = (self.launch.code.hash, self.launch.grid)
-        _samples[key] += 1
-        return _samples[key] <= MOST_SAMPLES
+        of a kind, for what checked code does not look for, which is hardly a matter of data.
+
+        NaN and infinities that are stored may be meant. Where those of several launches were, they
+        are looked at again in fewer and fewer.
+        """
+        _samples[self.key] += 1
+        count = _samples[self.key]
+        if count <= MOST_SAMPLES:
+            return True
+        is_rare = count & (count - 1) == 0
+        return "nan" in kinds and (is_rare or _usual[self.key] < MOST_SAMPLES)
 
     def in_sequence(
         self, notes: list[Note], fault: tuple[int, int] | None, steps: Steps

@@ -36,8 +36,8 @@ def swayed(
     rule = SWAYS.get(op)
     if rule is None or source_of(operands) is None:
         return
-    lanes, raw, what, advice, guilty = rule(operands, outs, region=region, **attrs)
-    source = source_of(guilty)
+    lanes, raw, what, advice, tiles = rule(operands, outs, region=region, **attrs)
+    source = source_of(tiles)
     if source is None or not np.any(lanes):
         return
     given = f"{source.other} of the load of {source.argument}"
@@ -80,7 +80,7 @@ def sways_reduction(
         lanes = folded(data(operands), data(outs), empty, axis, combine, region)
     lanes = lanes & real.any(axis=axis)
     raw = are_raw(operands, empty)
-    return lanes, raw, NAMES.get(combine, "reduction"), advice or NEVER, operands
+    return lanes, raw, NAMES.get(combine, "reduction"), advice or NEVER, guilty(operands, empty)
 
 
 def sways_scan(
@@ -105,7 +105,7 @@ def sways_scan(
     given = data(operands), data(outs)
     lanes = scanned(*given, empty, axis, combine, reverse, region) & real
     advice = f"give other={ADVICE[combine]}, or tl.where before it" if combine in ADVICE else NEVER
-    return lanes, are_raw(operands, empty), "scan", advice, operands
+    return lanes, are_raw(operands, empty), "scan", advice, guilty(operands, empty)
 
 
 def sways_count(operands: Sequence[Tile], outs: Sequence[Tile], bins: int, **_: Any) -> tuple:
@@ -133,6 +133,13 @@ def filled_together(operands: Sequence[Tile]) -> tuple[Lanes, Lanes] | None:
     """`filled`, of lanes in which several tiles are combined."""
     found = [None if x.marks is None else x.marks.share for x in operands]
     return filled(Marks(share=spread(operands, found)), operands[0].type.shape)
+
+
+def guilty(operands: Sequence[Tile], empty: Lanes) -> list[Tile]:
+    """Those of some tiles that stand in for memory themselves."""
+    found = [None if x.marks is None else x.marks.share for x in operands]
+    shares = (spread([x], [share])[empty] for x, share in zip(operands, found, strict=True))
+    return [x for x, s in zip(operands, shares) if ((s == RAW) | (s == COMPUTED)).any()]
 
 
 def are_raw(operands: Sequence[Tile], empty: Lanes) -> bool:

@@ -251,9 +251,7 @@ def load(x: Lowering, inst: Inst, on: Lane | None = None) -> Tile:
     accesses = [(0,)] if same else x.assigned.vectors(inst)
     operands = [o for o in (mask, other) if o is not None]
     vectors, copies = m.vectors(accesses, m.places(inst.operands[0], pointer), operands)
-    masks = [
-        e.both(on, mask.lanes[v.registers[0]] if mask is not None else None) for v in vectors
-    ]
+    masks = [e.both(on, mask.lanes[v.registers[0]] if mask is not None else None) for v in vectors]
     m.hazards.before(inst, layout)
     zero = e.b.const(0, dtype)
     fills = [
