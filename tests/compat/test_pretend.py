@@ -59,6 +59,12 @@ def test_answers():
     assert start.elapsed_time(end) >= 0
     cuda.current_stream().wait_stream(cuda.default_stream())
     assert torch.accelerator.current_accelerator().type == "cuda"
+    with torch.accelerator.device_index(0), cuda.StreamContext(cuda.current_stream()):
+        assert torch.accelerator.memory_stats() == {}
+    states = cuda.get_rng_state_all()
+    cuda.manual_seed(5)
+    cuda.set_rng_state_all(states)
+    assert torch.equal(cuda.get_rng_state(), states[0])
     cuda.set_sync_debug_mode("error")
     with cuda.nvtx.range("part"):
         assert cuda.memory_snapshot() == [] and not cuda.can_device_access_peer(0, 0)

@@ -192,7 +192,7 @@ CONSTANTS = {
     "reset_accumulated_memory_stats": None, "set_per_process_memory_fraction": None,
     "memory_snapshot": [], "memory_summary": "", "get_allocator_backend": "native",
     "set_sync_debug_mode": None, "get_sync_debug_mode": 0, "can_device_access_peer": False,
-    "utilization": 0, "_sleep": None,
+    "utilization": 0, "memory_usage": 0, "device_memory_used": 0, "_sleep": None,
 }  # fmt: skip
 # Of `torch._C`, which has them in builds for CUDA only.
 CORE = {
@@ -203,7 +203,11 @@ CORE = {
 ACCELERATOR = {
     "is_available": True, "current_accelerator": torch.device("cuda"), "device_count": 1,
     "current_device_index": 0, "set_device_index": None, "current_stream": Stream(),
-    "set_stream": None, "synchronize": None, "empty_cache": None, "memory_allocated": 0,
+    "set_stream": None, "synchronize": None, "empty_cache": None, "empty_host_cache": None,
+    "get_memory_info": (MEMORY, MEMORY), "memory_allocated": 0, "max_memory_allocated": 0,
+    "memory_reserved": 0, "max_memory_reserved": 0, "memory_stats": {},
+    "reset_peak_memory_stats": None, "reset_accumulated_memory_stats": None,
+    "current_device_idx": 0, "set_device_idx": None,
 }  # fmt: skip
 GENERATOR = Generator()
 NVTX = types.SimpleNamespace(
@@ -221,7 +225,10 @@ OBJECTS = {
     "manual_seed": lambda seed: GENERATOR.manual_seed(seed),
     "manual_seed_all": lambda seed: GENERATOR.manual_seed(seed),
     "get_rng_state": lambda device=None: GENERATOR.get_state(),
+    "get_rng_state_all": lambda: [GENERATOR.get_state()],
     "set_rng_state": lambda state, device=None: GENERATOR.set_state(state),
+    "set_rng_state_all": lambda states: GENERATOR.set_state(states[0]),
+    "StreamContext": Stream,
 }  # fmt: skip
 
 
@@ -246,6 +253,7 @@ def replacements(mode: Pretence) -> Iterator[tuple[Any, str, Any]]:
     yield torch.version, "cuda", torch.version.cuda or "12.8"
     for name, answer in ACCELERATOR.items():
         yield torch.accelerator, name, constant(answer)
+    yield torch.accelerator, "device_index", Device
     yield torch.library.Library, "impl", registering(mode, torch.library.Library.impl)
     yield torch, "Generator", TensorGenerator
     yield DeviceContext, "__torch_function__", by_default
