@@ -84,11 +84,18 @@ def test_the_assembler_has_no_complaints(number, tmp_path):
     ],
 )
 def test_when_products_are_waited_for(name, waits):
-    assert WAITS.findall(text_of(named(name))) == waits
+    assert WAITS.findall(text_of(named(name), bounds=False)) == waits
+
+
+def test_turns_without_a_doubt_have_a_loop_of_their_own():
+    plain, checked = (text_of(named("matmul 136x280"), bounds=b) for b in (False, True))
+    counts = [[text.count(what) for text in (plain, checked)] for what in ("commit_group", "16, $3")]
+    assert counts[0] == [1, 2]  # products
+    assert counts[1][1] < 4 * counts[1][0]  # copies: twice before and in the second loop
 
 
 def test_attention_keeps_weights_in_registers():
-    text = text_of(named("attention 64x160"))
+    text = text_of(named("attention 64x160"), bounds=False)
     lefts = re.findall(r"mma_async\S+ \{[^}]*\}, (\S)", text)
     assert lefts == ["$"] * 4 + ["{"] * 4
 

@@ -25,17 +25,36 @@ def carried_starts(x: Lowering, values: Sequence[Value], params: Sequence[Value]
 
 
 def for_loop(x: Lowering, inst: Inst) -> list[Tile]:
-    """A counted loop."""
-    e, w = x.e, x.e.w
-    low, high, step = (x.scalar(v) for v in inst.operands[:3])
-    high, mirror = either_way(e.b, low, high, step)
+    """A counted loop.
+
+    Where loads run ahead, the turns whose copies need no check come first, in a loop of their own.
+    """
     x.convert_ahead(inst.blocks)
     held = hold(x, inst.blocks)
-    body = inst.blocks[0]
-    params = body.params[1:]
-    starts = carried_starts(x, inst.operands[3:], params)
+    starts = carried_starts(x, inst.operands[3:], inst.blocks[0].params[1:])
     plan = x.planner.plan(inst)
-    ring = Ring(x, inst, plan, starts) if plan else None
+    low, ring = x.scalar(inst.operands[0]), None
+    if plan:
+        ring = Ring(x, inst, plan, starts)
+        if ring.has_sure_turns:
+            with ring.sure():
+                low, starts = turns(x, inst, ring, low, starts)
+    _, carried = turns(x, inst, ring, low, starts)
+    if ring:
+        carried = ring.close(carried)
+    let_go(x, held)
+    x.e.memory.forget()
+    return carried
+
+
+def turns(
+    x: Lowering, inst: Inst, ring: Ring | None, low: Lane, starts: list[Tile]
+) -> tuple[Lane, list[Tile]]:
+    """The turns from one number on, as far as the ring says; gives where the next ones begin."""
+    e, w, body = x.e, x.e.w, inst.blocks[0]
+    high, step = (x.scalar(v) for v in inst.operands[1:3])
+    high, mirror = either_way(e.b, x.scalar(inst.operands[0]), high, step)
+    params = body.params[1:]
     firsts = ring.values() if ring else []
     before = w.here
     head, inside, leave = w.new_label("head"), w.new_label("body"), w.new_label("exit")
@@ -45,14 +64,17 @@ def for_loop(x: Lowering, inst: Inst) -> list[Tile]:
     place = w.reserve()
     counter = Lane(w.fresh("i"), low.dtype)
     phis, ring_phis = fresh_phis(e, starts), fresh_phis(e, firsts)
-    more = e.b.gt(counter, high) if counts_down(step) else e.b.lt(counter, high)
-    if mirror is not None:
-        more = e.b.lt(e.b.bit_xor(counter, mirror), high)
-    w.branch_if(more.text, inside, leave)
-    w.label(inside)
     carried = tiles_of(phis, starts)
     if ring:
         ring.set(tiles_of(ring_phis, firsts))
+    more = e.b.gt(counter, high) if counts_down(step) else e.b.lt(counter, high)
+    if mirror is not None:
+        more = e.b.lt(e.b.bit_xor(counter, mirror), high)
+    if ring and ring.is_sure:
+        more = ring.comes_for_sure()
+    w.branch_if(more.text, inside, leave)
+    w.label(inside)
+    heads = ring.values() if ring else []
     with x.memory.hazards.loop(inst.blocks):
         x.bind([body.params[0]], [uniform(counter, x.layout(body.params[0]))])
         x.bind(params, carried)
@@ -76,10 +98,8 @@ def for_loop(x: Lowering, inst: Inst) -> list[Tile]:
     )
     w.label(leave)
     if ring:
-        carried = ring.close(carried)
-    let_go(x, held)
-    e.memory.forget()
-    return carried
+        ring.set(heads)
+    return counter, carried
 
 
 def counts_down(step: Lane) -> bool:

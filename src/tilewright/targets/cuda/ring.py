@@ -69,6 +69,7 @@ class Ring:
         self.odd = self.e.const(0)  # which of the two places is this turn's
         self.checked = [k for k in plan.loads if x.guard.is_checked(k)]
         self.doubtful: dict[Inst, None] = {}  # of these, which no scalar code can answer for
+        self.is_sure = False  # whether turns are written whose copies need no check
         self.counter, self.state = self.low, [starts[k] for k in plan.carried]
         self.read, self.write = self.e.const(0), self.e.const(plan.stages - 1)
         self.shares = self.overlap()
@@ -105,6 +106,23 @@ class Ring:
         lasts = [uniform(following, one), uniform(self.counter, one), *self.state]
         w.fill(place, phi_lines(phis, [(before, firsts), (last, lasts)]))
         w.label(done)
+
+    # --- turns whose copies need no check
+
+    @property
+    def has_sure_turns(self) -> bool:
+        return self.end_of_sure is not None and not self.doubtful
+
+    @contextmanager
+    def sure(self) -> Iterator[None]:
+        """Within, turns are written that run while `comes_for_sure`."""
+        self.is_sure = True
+        yield
+        self.is_sure = False
+        self.look()
+
+    def comes_for_sure(self) -> Lane:
+        return self.e.b.lt(self.counter, self.end_of_sure)
 
     # --- what the loop carries for it
 
@@ -216,9 +234,9 @@ class Ring:
 
     def look(self) -> None:
         """Find out whether the next turn is without a doubt; best done among the products."""
-        if self.end_of_sure is None:
+        if self.end_of_sure is None or self.is_sure:
             self.go = self.e.b.const(1, t.int1)
-            if not self.at_once:
+            if not self.at_once and not self.is_sure:
                 with self.later():
                     self.look_closely()
             return
@@ -270,7 +288,7 @@ class Ring:
         Gives the carried values of the turn after.
         """
         e, b = self.e, self.e.b
-        if self.checked:
+        if self.checked and not self.is_sure:
             comes, unsure = b.lt(self.counter, self.high), b.bit_not(self.go)
             late = (
                 self.copies_of(self.doubtful, stage),

@@ -203,8 +203,8 @@ class Product:
         flight = x.flights.get(self.inst)
         before = flight.over_by(self.inst) if flight else []
         code = Assembly(self.found, self.layout.registers, sums, x.lanes(before))
-        for k in range(0, self.inst.operands[0].type.shape[1], self.found.inner):
-            for block in blocks_of(self.layout):
+        for block in blocks_of(self.layout):
+            for k in range(0, self.inst.operands[0].type.shape[1], self.found.inner):
                 code.multiply(block, left, right, k)
         goes_on = flight is not None and self.inst in flight.unfinished and not self.lent
         wait = 0
