@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tilewright.ir.inst import Inst, Value
 from tilewright.targets.cpu.kinds import ALWAYS_KEPT, CHEAP, MOVES
 from tilewright.targets.cpu.order import Step
-from tilewright.targets.cpu.pieces import LONG, is_quotient, may_begin
+from tilewright.targets.cpu.pieces import LONG, divides, is_quotient, may_begin
 from tilewright.targets.cpu.schedule import Anchor, Nest, Scheduler
 from tilewright.targets.cpu.widths import lanes_of_chunk
 
@@ -56,6 +56,9 @@ def find_pieces(x: Lowering, loop: Inst) -> Pieces | None:
     same = all(p.type.shape == shape for inner in nested(loop) for p in carried_tiles(inner))
     if not same or not moves_nothing(loop):
         return None
+    turns = [Anchor("assign", None, shape, v) for n in nested(loop) for v in tile_ends(n)]
+    if divides(x.e, turns):
+        return None  # rows are cut where quotients change
     ends = tile_ends(loop)
     nest = Nest(shape, 0, [Anchor("assign", None, shape, v, p) for p, v in zip(tiles, ends)])
     nest.axis = Scheduler(x.plan).axis(nest.anchors[0])
