@@ -186,6 +186,28 @@ def matmul_weights_kernel(
 
 
 @triton.jit
+def matmul_rows_kernel(
+    a_ptr, b_ptr, c_ptr, chosen_ptr, m, n, k,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """`a[chosen] @ b`, as experts multiply the tokens that were sent to them."""
+    place = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    rows = tl.load(chosen_ptr + place, mask=place < m, other=0)
+    cols = (tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N))[None, :]
+    depth = tl.arange(0, BLOCK_K)
+    total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    for start in range(0, k, BLOCK_K):
+        along = start + depth
+        a_inside = (place < m)[:, None] & (along < k)[None, :]
+        b_inside = (along[:, None] < k) & (cols < n)
+        a = tl.load(a_ptr + rows[:, None] * k + along[None, :], mask=a_inside, other=0.0)
+        b = tl.load(b_ptr + along[:, None] * n + cols, mask=b_inside, other=0.0)
+        total += tl.dot(a, b, input_precision="ieee")
+    inside = (place < m)[:, None] & (cols < n)
+    tl.store(c_ptr + place[:, None] * n + cols, total.to(c_ptr.dtype.element_ty), mask=inside)
+
+
+@triton.jit
 def batched_matmul_kernel(
     a_ptr, b_ptr, c_ptr, m, n, k,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,

@@ -11,6 +11,7 @@ from sources import (
     batched_matmul_kernel,
     convolution_kernel,
     matmul_int8_kernel,
+    matmul_rows_kernel,
     matmul_weights_kernel,
     matmul_wrapped_kernel,
 )
@@ -153,6 +154,34 @@ def int8_case(m: int, n: int, k: int, block: dict = BLOCK) -> Case:
     )
 
 
+def rows_case(m: int, n: int, k: int, dtype: type = np.float32) -> Case:
+    def make() -> Run:
+        a, b = normal(m, k, dtype=dtype), normal(k, n, dtype=dtype, seed=1)
+        b[...] = b / np.sqrt(k).astype(dtype)
+        chosen = np.random.default_rng(0).permutation(m).astype(np.int32)
+        c, n_c, t_c = (empty(m, n, dtype=dtype) for _ in range(3))
+        ta, tb, t_c, t_chosen = tensor(a), tensor(b), tensor(t_c), tensor(chosen)
+        grid = (triton.cdiv(m, 64), triton.cdiv(n, 64))
+
+        def ours():
+            matmul_rows_kernel[grid](a, b, c, chosen, m, n, k, **BLOCK)
+            return c
+
+        def reference():
+            return a[chosen].astype(float) @ b.astype(float)
+
+        is_float32 = dtype is np.float32
+        calls = present(
+            torch=lambda: torch.mm(ta[t_chosen], tb, out=t_c),
+            numpy=(lambda: np.matmul(a[chosen], b, out=n_c)) if is_float32 else None,
+        )
+        return Run({OURS: ours, **calls}, reference, TOLERANCE[np.dtype(dtype).name])
+
+    kind = np.dtype(dtype)
+    moved = kind.itemsize * (m * k + k * n + m * n)
+    return Case(f"matmul {kind.name}, chosen rows", sides(m, n, k), make, moved, 2 * m * n * k)
+
+
 def batched_case(batch: int, m: int, n: int, k: int) -> Case:
     def make() -> Run:
         a, b = normal(batch, m, k), normal(batch, k, n, seed=1)
@@ -234,6 +263,8 @@ CASES = [
     int8_case(777, 513, 1023),
     weights_case(256, 1024, 1024),
     weights_case(16, 1024, 1024, block=FEW),
+    rows_case(512, 512, 512),
+    rows_case(777, 513, 1023, ml_dtypes.bfloat16),
     batched_case(64, 128, 128, 128),
     convolution_case(4, 28, 128, 128),
 ]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tilewright.codegen.lanes import llvm_type
 from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
+from tilewright.targets.cpu import gathered
 from tilewright.targets.cpu.forms import Uniform
 from tilewright.targets.cpu.gemm_pack import (
     cheap_masks,
@@ -114,6 +115,9 @@ class Tile:
 
 def write_pack(x: Lowering, anchor: Anchor, place: Packed) -> None:
     """Pack an operand: at once from memory if the whole tile is there, else element by element."""
+    if isinstance(anchor.source, gathered.Rows):
+        gathered.write_rows(x, anchor, place)
+        return
     e, w = x.e, x.e.w
     corners = Corners(x, anchor.source, needed_part(x, place, anchor))
     inside = corners.both([corners.all_inside(), is_aligned(x, anchor, place)])

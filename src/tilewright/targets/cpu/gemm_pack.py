@@ -15,7 +15,8 @@ from tilewright.targets.cpu.gemm_prefetch import CACHE_LINE
 from tilewright.targets.cpu.routine import Function, Routine
 
 # Arguments: where to, 64-byte aligned; where from; elements between rows of the source; with
-# `live`, how many rows (a multiple of the panel's group) and columns of the tile there are.
+# `live`, how many rows (a multiple of the panel's group) and columns of the tile there are. With
+# `gathered`, which implies `live`, the source is an array of the addresses of all rows.
 _OUT, _SOURCE, _STRIDE = "%out", "%source", Lane("%ld", ty.int64)
 _DEPTH, _COLUMNS = Lane("%depth", ty.int64), Lane("%columns", ty.int64)
 
@@ -23,18 +24,21 @@ _DEPTH, _COLUMNS = Lane("%depth", ty.int64), Lane("%columns", ty.int64)
 @cache
 def pack_rows_function(
     k: int, n: int, source: DType, operand: DType, panel: Panel, machine: Machine,
-    *, live: bool = False,
+    *, live: bool = False, gathered: bool = False,
 ) -> Function:  # fmt: skip
     """`void (ptr out, ptr source, i64 ld)`: a row-major k x n tile into panels of `operand`."""
     r = Routine(machine)
     width, group = panel.width, panel.k_group
-    out, start = Lane(_OUT, pointer_to(operand)), Lane(_SOURCE, pointer_to(source))
+    out, row_at = Lane(_OUT, pointer_to(operand)), _rows(r, source, gathered)
+    live = live or gathered
     lanes = min(width, machine.vector_bytes // operand.bytes)
     step = min(width, 8 * lanes)
 
-    def piece(here: Lane, there: Lane, left: Lane | None = None) -> None:
+    def group_at(i: Lane) -> list[Lane]:
+        return [row_at(r.b.add(i, r.index(u)) if u else i) for u in range(group)]
+
+    def piece(rows: list[Lane], there: Lane, left: Lane | None = None) -> None:
         """Some columns of a group of rows."""
-        rows = [r.at(here, r.times(_STRIDE, row) if row else 0) for row in range(group)]
         parts = [_converted(r, load_part(r, row, lanes, left), operand, panel) for row in rows]
         for h, x in enumerate(_interleave(r, parts)):
             r.store(x, r.at(there, h * lanes), lanes * operand.bytes)
@@ -46,14 +50,16 @@ def pack_rows_function(
             r.loop(k, group, take)
 
     def columns_of_panel(j: Lane) -> None:
-        here, there = r.at(start, r.times(j, width)), r.at(out, r.times(j, k * width))
+        first, there = r.times(j, width), r.at(out, r.times(j, k * width))
 
         def row(i: Lane) -> None:
-            source, target = r.at(here, r.b.mul(i, _STRIDE)), r.at(there, r.times(i, width))
+            sources = [r.at(row, first) for row in group_at(i)]
+            target = r.at(there, r.times(i, width))
 
             def columns(c: Lane) -> None:
                 for u in range(0, step, lanes):
-                    piece(r.at(source, c, u), r.at(target, r.times(c, group), u * group))
+                    rows = [r.at(row, c, u) for row in sources]
+                    piece(rows, r.at(target, r.times(c, group), u * group))
 
             r.loop(width, step, columns)
 
@@ -61,12 +67,11 @@ def pack_rows_function(
 
     def rest(c: Lane) -> None:
         within = r.b.bit_and(c, r.index(width - 1))
-        here = r.at(start, c)
         there = r.at(out, r.times(r.b.sub(c, within), k), r.times(within, group))
         left = r.b.sub(_COLUMNS, c)
 
         def row(i: Lane) -> None:
-            piece(r.at(here, r.b.mul(i, _STRIDE)), r.at(there, r.times(i, width)), left)
+            piece([r.at(row, c) for row in group_at(i)], r.at(there, r.times(i, width)), left)
 
         every_row(row)
 
@@ -76,18 +81,19 @@ def pack_rows_function(
         r.count(r.times(whole, width), _COLUMNS, lanes, rest)
     else:
         r.loop(n // width, 1, columns_of_panel)
-    return _finish(r, "rows", k, n, source, operand, panel, live)
+    return _finish(r, "rows", k, n, source, operand, panel, live, gathered)
 
 
 @cache
 def pack_transposed_function(
     k: int, n: int, source: DType, operand: DType, panel: Panel, machine: Machine,
-    *, live: bool = False,
+    *, live: bool = False, gathered: bool = False,
 ) -> Function:  # fmt: skip
     """As `pack_rows_function`, for a source that is the row-major n x k transpose of the tile."""
     r = Routine(machine)
     width, group = panel.width, panel.k_group
-    out, start = Lane(_OUT, pointer_to(operand)), Lane(_SOURCE, pointer_to(source))
+    out, row_at = Lane(_OUT, pointer_to(operand)), _rows(r, source, gathered)
+    live = live or gathered
     # A group of k's of one column moves as one element.
     bits = group * operand.bits
     unit = {8: ty.int8, 16: ty.int16, 32: ty.int32, 64: ty.int64}[bits]
@@ -100,7 +106,7 @@ def pack_transposed_function(
         for u in range(side):
             number = r.b.add(column, r.index(u)) if u else column
             number = r.b.minimum(number, last) if live and u else number
-            ptr = r.at(start, r.b.mul(number, _STRIDE), i)
+            ptr = r.at(row_at(number), i)
             x = load_part(r, ptr, side * group, r.b.sub(_DEPTH, i) if live else None)
             parts.append(_as_units(r, _converted(r, x, operand, panel), unit))
         for u, x in enumerate(_transpose(r, parts)):
@@ -112,13 +118,14 @@ def pack_transposed_function(
         following = r.b.add(column, r.index(side))
 
         def ask(u: Lane) -> None:
-            row = r.at(start, r.b.mul(r.b.add(following, u), _STRIDE))
+            row = row_at(r.b.add(following, u))
             for i in range(0, k, line):
                 r.prefetch(r.at(row, i))
 
         # What was asked for a product ago may be gone: rows a power of two apart push each other
         # out of the caches.
-        r.loop(side, 1, ask)
+        if not gathered:
+            r.loop(side, 1, ask)
 
         def rows(i: Lane) -> None:
             there = r.at(out, panel_start, r.times(i, width), r.times(within, group))
@@ -133,7 +140,7 @@ def pack_transposed_function(
         r.count(r.index(0), _COLUMNS, side, columns)
     else:
         r.loop(n, side, columns)
-    return _finish(r, "transposed", k, n, source, operand, panel, live)
+    return _finish(r, "transposed", k, n, source, operand, panel, live, gathered)
 
 
 def transposed_side(k: int, panel: Panel, operand: DType, machine: Machine) -> int:
@@ -174,25 +181,40 @@ def _converted(r: Routine, x: Lane, operand: DType, panel: Panel) -> Lane:
 
 def pack_a_function(
     m: int, k: int, source: DType, operand: DType, machine: Machine,
-    *, transposed: bool = False, live: bool = False, bias: int = 0,
+    *, transposed: bool = False, live: bool = False, bias: int = 0, gathered: bool = False,
 ) -> Function:  # fmt: skip
     """`void (ptr out, ptr source, i64 ld)`: an m x k tile to row-major `operand`, rows k apart.
 
     The source is row-major too, or with `transposed` the k x m transpose.
     """
     pack = pack_transposed_function if transposed else pack_rows_function
-    return pack(m, k, source, operand, Panel(k, bias=bias), machine, live=live)
+    panel = Panel(k, bias=bias)
+    return pack(m, k, source, operand, panel, machine, live=live, gathered=gathered)
+
+
+def _rows(r: Routine, source: DType, gathered: bool) -> Callable[[Lane], Lane]:
+    """Where a row of the source begins, by its number."""
+    start, addresses = (Lane(_SOURCE, pointer_to(x)) for x in (source, ty.int64))
+
+    def row_at(number: Lane) -> Lane:
+        if not gathered:
+            return r.at(start, r.b.mul(number, _STRIDE))
+        place = r.at(addresses, number)
+        return r.b.value(f"load ptr, ptr {place.text}", start.dtype, 1)
+
+    return row_at
 
 
 def _finish(
-    r: Routine, kind: str, k: int, n: int, source: DType, operand: DType, panel: Panel, live: bool
-) -> Function:
+    r: Routine, kind: str, k: int, n: int, source: DType, operand: DType, panel: Panel,
+    live: bool, gathered: bool,
+) -> Function:  # fmt: skip
     shape = f"{k}x{n}_{panel.width}x{panel.k_group}"
     pointer = pointer_to(operand)
     parameters = [Lane(_OUT, pointer), Lane(_SOURCE, pointer), _STRIDE]
     parameters += [_DEPTH, _COLUMNS] if live else []
     name = f"tw_pack_{kind}_{shape}_{source.short}_{operand.short}"
-    name += "_biased" * bool(panel.bias) + "_live" * live
+    name += "_biased" * bool(panel.bias) + "_live" * live + "_gathered" * gathered
     return r.finish(name, parameters)
 
 

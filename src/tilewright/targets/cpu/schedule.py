@@ -19,8 +19,10 @@ from tilewright.targets.cpu.kinds import CONTROL, MOVES, WHOLE
 from tilewright.targets.cpu.plan import Plan
 
 if TYPE_CHECKING:
+    from tilewright.targets.cpu.gathered import Rows
     from tilewright.targets.cpu.sources import Source
 
+gathered = later("tilewright.targets.cpu.gathered")
 sources = later("tilewright.targets.cpu.sources")
 
 # What runs at its place: readers wait for it, they do not evaluate it.
@@ -38,7 +40,7 @@ class Anchor:
     target: Value | None = None  # assign: the loop-carried parameter (or result of an `if`)
     side: int = 0  # pack: the left or the right operand of a product
     pack: Callable | None = None  # pack: how a chunk gets to its place
-    source: Source | None = None  # pack: the matrix in memory that the operand is
+    source: Source | Rows | None = None  # pack: what in memory the operand is
     nest: Nest | None = None  # pack: its own nest, for a tile that is not all there
     passes: bool = False  # keep: from register to register, as only its own nest reads it
 
@@ -136,11 +138,16 @@ class Scheduler:
         """Both operands packed, the accumulator in the buffer of the result, then the product."""
         x, y, acc = inst.operands
         packs = [
-            Anchor("pack", inst, v.type.shape, v, side=i, source=sources.find_source(self.plan, v))
+            Anchor("pack", inst, v.type.shape, v, side=i, source=self.source_of(v))
             for i, v in enumerate((x, y))
         ]
         before = [] if is_zero(acc) else [Anchor("assign", inst, acc.type.shape, acc, inst.result)]
         return [*packs, *before, Anchor("dot", inst, ())]
+
+    def source_of(self, operand: Value) -> Source | Rows | None:
+        """The memory that an operand of a product is read from by a routine."""
+        found = sources.find_source(self.plan, operand)
+        return found if found is not None else gathered.find_rows(self.plan, operand)
 
     # --- what an anchor reads
 

@@ -55,8 +55,8 @@ class Source:
         return self.load.operands[1] if len(self.load.operands) > 1 else None
 
 
-def find_source(plan: Plan, value: Value) -> Source | None:
-    """The load behind an operand, if it reads rows of neighbouring elements of one argument."""
+def load_behind(plan: Plan, value: Value) -> tuple[Inst, bool] | None:
+    """The load that an operand is, or is the transpose of, if nobody else reads it."""
     transposed = False
     while value.inst is not None and value not in plan.kept and value.inst.op.name == "permute":
         if tuple(value.inst.attrs["order"]) != (1, 0):
@@ -70,7 +70,15 @@ def find_source(plan: Plan, value: Value) -> Source | None:
         return None
     if plan.tracked and plan.tracked & plan.sharing.roots(inst.operands[0]):
         return None
-    source = Source(inst, transposed)
+    return inst, transposed
+
+
+def find_source(plan: Plan, value: Value) -> Source | None:
+    """The load behind an operand, if it reads rows of neighbouring elements of one argument."""
+    found = load_behind(plan, value)
+    if found is None:
+        return None
+    source = Source(*found)
     if not plan.affine.is_affine(source.pointer, unless_wrapped=True):
         return None
     if source.mask is not None and not plan.affine.is_convex(source.mask):
