@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from case import Case
-from cases import attention, elementwise, flat, moves, products, rows
+from cases import attention, elementwise, flat, loops, moves, products, rows
 
-CASES = [
-    case for part in (elementwise, rows, flat, moves, products, attention) for case in part.CASES
-]  # fmt: skip
+PARTS = (elementwise, rows, loops, flat, moves, products, attention)
+CASES = [case for part in PARTS for case in part.CASES]
 
 
 def chosen(words: Sequence[str]) -> list[Case]:

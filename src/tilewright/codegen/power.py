@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tilewright.codegen.explog import EXP, INF, LN2, NAN, decompose, reduced
 from tilewright.codegen.lanes import Lanes
 from tilewright.codegen.literals import Lane
@@ -51,17 +53,24 @@ def pow_f32(b: Lanes, x: Lane, y: Lane) -> Lane:
     """2^(y log2(x)) in f64, of so many digits as f32 needs."""
     size, zero, inf = b.abs(x), b.like(x, 0.0), b.like(x, INF)
     e, f = (b.cast(v, ty.float64) for v in decompose(b, size))
-    power = b.mul(b.cast(y, ty.float64), b.fma(f, horner(b, f, LOG2_F), e))
+    power = b.mul(b.cast(y, ty.float64), b.fma(f, by_halves(b, f, LOG2_F), e))
     power = at_least(b, at_most(b, power, 200.0), -200.0)  # beyond what f32 can hold
     shift = b.like(power, rounding_shift(power))
     shifted = b.add(power, shift)
-    out = horner(b, b.sub(power, b.sub(shifted, shift)), EXP2_R)
+    out = by_halves(b, b.sub(power, b.sub(shifted, shift)), EXP2_R)
     out = b.cast(b.mul(out, power_of_two(b, shifted)), ty.float32)
     # The logarithm of 0 and of infinity is infinite.
     at_zero = b.eq(size, zero)
     is_large = b.bit_xor(at_zero, b.gt(y, zero))
     ends = b.bit_or(at_zero, b.eq(size, inf))
     return _with_sign(b, x, y, b.select(ends, b.select(is_large, inf, zero), out))
+
+
+def by_halves(b: Lanes, x: Lane, coefficients: Sequence[float]) -> Lane:
+    """A long polynomial as two of x^2, which need not wait for each other."""
+    square = b.mul(x, x)
+    even, odd = (horner(b, square, coefficients[k::2]) for k in (0, 1))
+    return b.fma(x, odd, even)
 
 
 def pow_f64(b: Lanes, x: Lane, y: Lane) -> Lane:

@@ -14,6 +14,7 @@ from tilewright.ir.inst import Block, Inst, Kernel, Value
 from tilewright.ir.types import Type
 from tilewright.passes.affine import Affine
 from tilewright.passes.strides import Strides, strides, strides_inside
+from tilewright.targets.cpu import chains
 from tilewright.targets.cpu.follow import follow
 from tilewright.targets.cpu.interleaved import never_meet
 from tilewright.targets.cpu.kinds import (
@@ -66,6 +67,7 @@ class Plan:
         self.count = 0
         self.scan_block(kernel.body)
         self.staged = self.find_staged()
+        self.cuts = frozenset() if keep_loads else chains.find_cuts(kernel)
         insts = list(kernel.walk())
         for inst in insts:
             self.wave(inst)
@@ -166,7 +168,7 @@ class Plan:
             return True
         if any(is_reshuffle(u) or u.op.name in READ_WHOLE for u in users):
             return True
-        if value in self.staged:
+        if value in self.staged or value in self.cuts:
             return True
         if self.symbolic[value]:
             return False

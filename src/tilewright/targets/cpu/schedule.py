@@ -236,7 +236,8 @@ class Scheduler:
         for value in reads.whole:
             first = max(first, self.done.get(value, -1) + 1)
         for value in reads.same:
-            first = max(first, self.done.get(value, 0))
+            is_cut = value in self.plan.cuts and value in self.done
+            first = max(first, self.done.get(value, 0) + is_cut)
         for inst, _ in reads.loads:
             for index, write, _ in self.writes:
                 if self.order[write] < self.order.get(inst, -1):
