@@ -254,3 +254,68 @@ def test_blocks_choose_their_matrix(target):
         if e >= 0:
             expected[k] = x[16 * k : 16 * k + 16].astype(float) @ w[e].astype(float)
     np.testing.assert_allclose(out, expected.reshape(64, 16), rtol=2e-3, atol=5e-3)
+
+
+@tilewright.jit
+def tiles_in_one_loop(a, b, c, M, N, K, programs, BM: tl.constexpr, BN: tl.constexpr,
+                      BK: tl.constexpr, G: tl.constexpr):  # fmt: skip
+    start = tl.program_id(0)
+    down, across, steps = tl.cdiv(M, BM), tl.cdiv(N, BN), tl.cdiv(K, BK)
+    mine = (down * across) // programs
+    if start < (down * across) % programs:
+        mine += 1
+    tile, step, pm, pn = start - programs, -1, 0, 0
+    rm, rn, rk = tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, BK)
+    acc = tl.zeros((BM, BN), tl.float32)
+    for _ in range(steps * mine):
+        step = tl.where(step == steps - 1, 0, step + 1)
+        if step == 0:
+            tile += programs
+            group = tile // (G * across)
+            size = min(down - group * G, G)
+            pm, pn = group * G + tile % size, tile % (G * across) // size
+            rm, rn = pm * BM + tl.arange(0, BM), pn * BN + tl.arange(0, BN)
+            rm, rn = tl.where(rm < M, rm, 0), tl.where(rn < N, rn, 0)
+        k = step * BK + rk
+        x = tl.load(a + rm[:, None] * K + k[None, :], mask=k[None, :] < K, other=0.0)
+        y = tl.load(b + k[:, None] * N + rn[None, :], mask=k[:, None] < K, other=0.0)
+        acc = tl.dot(x, y, acc)
+        if step == steps - 1:
+            m, n = pm * BM + tl.arange(0, BM), pn * BN + tl.arange(0, BN)
+            on = (m[:, None] < M) & (n[None, :] < N)
+            tl.store(c + m[:, None] * N + n[None, :], acc.to(tl.float16), on)
+            acc = tl.zeros((BM, BN), tl.float32)
+
+
+@pytest.mark.parametrize("shape", [(70, 50, 40), (64, 64, 64), (33, 17, 100)])
+def test_rows_are_chosen_anew_in_the_loop_over_all_tiles(target, shape):
+    m, n, k = shape
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(s).astype(np.float16) for s in ((m, k), (k, n)))
+    c = np.zeros((m, n), np.float16)
+    tiles_in_one_loop[(3,)](a, b, c, m, n, k, 3, 32, 16, 32, 2)
+    np.testing.assert_allclose(c, a.astype(float) @ b.astype(float), 2e-2, 5e-2)
+
+
+@tilewright.jit
+def rows_by_two_ways(a, b, c, flag, M, N, B: tl.constexpr):
+    i = tl.arange(0, B)
+    if tl.load(flag) > 0:
+        rows, columns = tl.minimum(i, M - 1), i % N
+    else:
+        rows, columns = (M - 1 - i + B) % M, (i * 3) % N
+    x = tl.load(a + rows[:, None] * B + i[None, :])
+    y = tl.load(b + i[:, None] * N + columns[None, :])
+    tl.store(c + i[:, None] * B + i[None, :], tl.dot(x, y, input_precision="ieee"))
+
+
+@pytest.mark.parametrize("flag", [0, 1])
+def test_a_branch_chooses_rows_and_columns(target, flag):
+    m, n, size = 11, 13, 16
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(s).astype(np.float32) for s in ((m, size), (size, n)))
+    c, i = np.zeros((size, size), np.float32), np.arange(size)
+    rows_by_two_ways[(1,)](a, b, c, np.array([flag], np.int32), m, n, size)
+    rows = np.minimum(i, m - 1) if flag else (m - 1 - i + size) % m
+    expected = a[rows].astype(float) @ b[:, i % n if flag else i * 3 % n].astype(float)
+    np.testing.assert_allclose(c, expected, 1e-4, 1e-4)

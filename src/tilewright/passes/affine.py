@@ -6,6 +6,7 @@ from tilewright.ir.inst import Inst, Value
 
 ALIKE = frozenset({"broadcast", "permute", "add", "sub", "offset", "hint"})
 COMPARISONS = frozenset({"lt", "le", "gt", "ge"})
+WRAPPING = frozenset({"irem", "select", "min", "max"})
 
 
 class Affine:
@@ -73,15 +74,14 @@ def wrapped(inst: Inst) -> Value | None:
 
     That is a convex set of elements. The choice is that of a number where a mask is off.
     """
-    if not inst.result.type.dtype.is_integer:
-        return None
     name, operands = inst.op.name, inst.operands
+    if name not in WRAPPING or not inst.result.type.dtype.is_integer:
+        return None
     if name in ("irem", "select") and is_uniform(operands[-1]):
         return operands[-2]
-    if name in ("min", "max"):
-        for x, y in (operands, operands[::-1]):
-            if is_uniform(y):
-                return x
+    for x, y in (operands, operands[::-1]) if name in ("min", "max") else ():
+        if is_uniform(y):
+            return x
     return None
 
 

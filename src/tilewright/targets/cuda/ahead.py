@@ -129,10 +129,9 @@ class Planner:
 
     def can_be_asked(self, inst: Inst) -> bool:
         """Whether a load is a small one, that can be made turns before what is read there."""
-        shape = inst.results and inst.result.type.shape
         if not is_load(inst) or not self.apart(inst):
             return False
-        return not shape or self.x.layout(inst.result).registers <= MOST_ASKED
+        return not inst.result.type.shape or self.x.layout(inst.result).registers <= MOST_ASKED
 
     def can_be_copied(self, load: Inst) -> bool:
         """Whether copies, some turns before, give what a tile's load gives."""
