@@ -16,8 +16,8 @@ Program = tuple[int, int, int]
 class Finding:
     """One fault: its kind, the kernel, argument and program, the place, and what happened.
 
-    Kinds: bounds, race, undefined, view, overflow, nan, inf, masked, arithmetic, hint, assert and
-    deadlock; docs/checks.md says what each means.
+    Kinds: bounds, race, undefined, unwritten, view, overflow, nan, inf, precision, masked,
+    arithmetic, hint, assert and deadlock; docs/checks.md says what each means.
     """
 
     kind: str
@@ -38,7 +38,7 @@ class Finding:
     @property
     def key(self) -> tuple:
         """What findings share that are one fault; where a number ends up does not matter."""
-        ends = self.kind in ("nan", "inf", "arithmetic")
+        ends = self.kind in ("nan", "inf", "arithmetic", "precision")
         return (self.kind, self.kernel, "" if ends else self.argument, self.loc)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from tilewright.eager.machine import Tile
 from tilewright.errors import Loc
+from tilewright.instruments.losses import Loss
 from tilewright.ir.op import Op
 from tilewright.ir.types import DType
 from tilewright.ops import dot as d
@@ -59,6 +60,7 @@ class Marks:
     share: np.ndarray | None = None
     source: Source | None = None
     on_use: Callable[[], None] | None = None
+    loss: Loss | None = None
 
 
 def lanes_of(tile: Tile, origin: Origin) -> Lanes | None:

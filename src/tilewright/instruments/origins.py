@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.eager.deciding import is_awaited
 from tilewright.eager.machine import KINDS, Eager, Tile
-from tilewright.instruments import fillers, meaning, numbers, sways
+from tilewright.instruments import fillers, losses, meaning, numbers, sways
 from tilewright.instruments.findings import Finding
 from tilewright.instruments.hints import broken
 from tilewright.instruments.lock_order import Held, LockOrder
@@ -28,6 +28,7 @@ DECISIONS = {"masked", "undefined", "arithmetic"}
 ADVICE = {
     "overflow": "make one operand wider, e.g. with .to(tl.int64)",
     "undefined": meaning.FILL,
+    "precision": "add up in tl.float32 and round once",
     "masked": "give `other` the number that leaves the result as it is, or use tl.where",
 }
 STORED = "is stored"
@@ -97,7 +98,9 @@ class Origins(Eager):
             if marked:
                 marks.share = fillers.shares(op, operands, part, attrs)
                 marks.source = fillers.source_of(operands) if marks.share is not None else None
-            out.marks = marks if marks.lanes or marks.share is not None else None
+            marks.loss = losses.loss_of(op, operands, out, attrs, self.loc)
+            has_any = marks.lanes or marks.share is not None or marks.loss is not None
+            out.marks = marks if has_any else None
         if marked:
             for origin, lanes in sways.swayed(op, operands, outs, attrs, region, self.loc):
                 for out in outs:
@@ -177,6 +180,7 @@ class Origins(Eager):
             for origin in self.ends(operands[access.value], VALUES, mask):
                 done = STORED if op is memory.store else "goes into an atomic operation"
                 self.tell(origin, pointer, mask, done)
+            self.look_at_loss(operands[access.value], pointer, mask)
         if op is atomic.atomic_cas:
             for origin in self.ends(operands[1], VALUES, mask):
                 self.tell(origin, pointer, mask, "is compared with memory")
@@ -186,6 +190,12 @@ class Origins(Eager):
         if 0 <= access.mask < len(operands):
             for origin in self.ends(operands[access.mask], DECISIONS, np.True_):
                 self.tell(origin, pointer, np.True_, f"decides the mask of the {what}")
+
+    def look_at_loss(self, value: Tile, pointer: Tile, mask: Any) -> None:
+        loss = None if value.marks is None else value.marks.loss
+        lanes = None if loss is None else loss.too_much() & mask
+        if lanes is not None and lanes.any():
+            self.tell(Origin("precision", loss.loc, loss.text(lanes)), pointer, mask, STORED)
 
     def concrete(self, handle: Tile, purpose: str) -> Any:
         self.look_at_decision(handle, "decides a branch or loop")
