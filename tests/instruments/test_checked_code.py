@@ -198,6 +198,37 @@ def test_nan_that_are_meant_are_looked_at_less_and_less(all_native, monkeypatch)
 
 
 @tilewright.jit
+def locked(x, sums, locks, LATE: tl.constexpr, B: tl.constexpr):
+    p = tl.program_id(0)
+    at = tl.arange(0, B)
+    v = tl.load(x + p * B + at)
+    place = sums + (p % 4) * B + at
+    while tl.atomic_cas(locks + p % 4, 0, 1) == 1:
+        pass
+    before = tl.load(place)
+    if not LATE:
+        tl.store(place, before + v)
+    tl.debug_barrier()
+    tl.atomic_xchg(locks + p % 4, 0)
+    if LATE:
+        tl.store(place, before + v)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_locks_are_followed_in_a_few_programs(late, all_native, monkeypatch):
+    asked = []
+    before = screen.chosen
+    monkeypatch.setattr(screen, "chosen", lambda *a: asked.append(before(*a)) or before(*a))
+    x, sums = np.ones((200, 16), np.float32), np.zeros((4, 16), np.float32)
+    with checking() as findings:
+        locked[(200,)](x, sums, np.zeros(4, np.int32), late, 16)
+    assert len(asked[0]) < 40
+    assert {f.kind for f in findings} == ({"race"} if late else set())
+    assert late == bool(findings.remarks)
+    assert (sums == 50).all()
+
+
+@tilewright.jit
 def rows(x, out, stride, n, COLS: tl.constexpr, B: tl.constexpr):
     j = tl.arange(0, B)
     v = tl.load(x + tl.program_id(0) * stride + j, j < n, 0.0)

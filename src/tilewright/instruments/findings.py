@@ -55,6 +55,12 @@ class Findings:
             self.items.append(finding)
         self.counts[finding.key] = self.counts.get(finding.key, 0) + 1
 
+    def clear(self) -> None:
+        """Forget all that was found."""
+        self.items.clear()
+        self.counts.clear()
+        self.remarks.clear()
+
     def add_all(self, others: Findings) -> None:
         """Add what was found elsewhere."""
         for finding in others:

@@ -37,6 +37,7 @@ class Origin:
     op: Op | None = None  # that made it
     use: Callable[[], None] | None = field(default=None, compare=False)  # where it ends, call this
     lost: bool = False  # an infinity by which was divided
+    counts: bool = False  # whether they are counts with lanes that count for nothing
     chosen: bool = False  # whether it only decided which of some numbers they are
 
 

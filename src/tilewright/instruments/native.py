@@ -56,7 +56,7 @@ class Note:
     kind: str
     loc: Loc
     programs: int
-    pairs: tuple[tuple[int, int], ...]  # the first programs, and who each met (-1: nobody)
+    pairs: tuple[tuple[int, int], ...]  # the first and last programs, and whom each met (-1: none)
 
     @property
     def is_whole(self) -> bool:

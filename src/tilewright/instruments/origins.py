@@ -14,12 +14,13 @@ from tilewright.instruments import fillers, losses, meaning, numbers, sways
 from tilewright.instruments.findings import Finding
 from tilewright.instruments.hints import broken
 from tilewright.instruments.lock_order import Held, LockOrder
-from tilewright.instruments.marks import Marks, Origin, Source, through
+from tilewright.instruments.marks import Lanes, Marks, Origin, Source, through
 from tilewright.instruments.unwritten import Unwritten
 from tilewright.ir import types as t
 from tilewright.ir.op import Op
 from tilewright.lang.tensor import tensor
 from tilewright.ops import atomic, debug, memory
+from tilewright.ops import math as m
 
 # What of each kind may be at fault: where a number is an address, is stored, or decides something.
 ADDRESSES = {"overflow", "masked", "undefined", "arithmetic", "nan", "inf"}
@@ -123,6 +124,8 @@ class Origins(Eager):
         if found is None:
             return
         found = found & numbers.keeps(origin, op, out)
+        if origin.counts and op in (m.add, m.sub):
+            found = found & ~corrected(operands, lanes)
         if origin.kind in ("nan", "inf") and not origin.lost and found.any():
             test = np.isnan if origin.kind == "nan" else np.isinf
             right = numbers.legitimate(op, operands, part, attrs, test, origin.kind)
@@ -288,6 +291,12 @@ class Origins(Eager):
         number = self.memory.number(active.flat[0]) if active.size else 0
         buffers = self.memory.buffers
         return buffers[number - 1].name if 0 < number <= len(buffers) else ""
+
+
+def corrected(operands: Sequence[Tile], lanes: Sequence[Lanes | None]) -> Lanes:
+    """Where a number is taken from counts, as of the lanes that count for nothing."""
+    x, y = operands
+    return y.data != 0 if lanes[1] is None else x.data != 0
 
 
 def active(op: Op, operands: Sequence[Tile]) -> np.ndarray:

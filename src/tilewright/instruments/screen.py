@@ -97,29 +97,35 @@ class Screen:
         kinds = {note.kind for note in notes}
         if fault is None and kinds <= {"masked", "nan"} and not self.is_sampled(kinds):
             return
-        name = self.call.jit.__name__
         try:
-            if "race" in kinds and launch.has_order:
-                launch.saved.restore()
+            self.step(notes, fault, found)
+            if "race" in {f.kind for f in found} and launch.has_order:
+                # Programs that were not stepped through may have come between.
+                found.clear()
+                name = self.call.jit.__name__
                 found.remark(f"{name} was stepped through in Python: its locks may order programs")
+                launch.saved.restore()
                 Steps(self.call, launch.grid, found).run()
-                return
-            steps = Steps(self.call, launch.grid, found, MEMORY & kinds)
-            if "deadlock" in kinds:
-                steps.patience = FEW_ROUNDS
-            if fault is not None or launch.has_order or MEMORY & kinds:
-                launch.saved.restore()
-                steps.run(self.in_sequence(notes, fault, steps))
-            else:
-                after = launch.saved.again()
-                launch.saved.restore()
-                steps.run(map(launch.program, chosen(notes, launch.total)))
-                after.restore()
-            self.remark_on(notes, found)
         finally:
             self.findings.add_all(found)
             has_nan = "nan" in kinds and not {"nan", "inf"} & {f.kind for f in found}
             _usual[self.key] = _usual[self.key] + 1 if has_nan else 0
+
+    def step(self, notes: list[Note], fault: tuple[int, int] | None, found: Findings) -> None:
+        """Step through the programs noted and a few others."""
+        launch, kinds = self.launch, {note.kind for note in notes}
+        steps = Steps(self.call, launch.grid, found, MEMORY & kinds)
+        if "deadlock" in kinds:
+            steps.patience = FEW_ROUNDS
+        if fault is not None or launch.has_order or MEMORY & kinds:
+            launch.saved.restore()
+            steps.run(self.in_sequence(notes, fault, steps))
+        else:
+            after = launch.saved.again()
+            launch.saved.restore()
+            steps.run(map(launch.program, chosen(notes, launch.total)))
+            after.restore()
+        self.remark_on(notes, found)
 
     @property
     def key(self) -> tuple:
@@ -163,6 +169,8 @@ class Screen:
     def remark_on(self, notes: list[Note], found: Findings) -> None:
         """Tell of notes that the programs stepped through do not explain, where there are more."""
         told = {SAME.get(finding.kind, finding.kind) for finding in found}
+        if self.launch.has_order:
+            told.add("race")  # which locks may prevent
         for note in notes:
             if note.kind not in (*told, "masked") and not note.is_whole:
                 found.remark(

@@ -44,7 +44,8 @@ def swayed(
     if not raw:
         given, advice = f"what is computed from {given}", "put tl.where with the mask before it"
     text = f"{given}, where it is masked off, changes the {what} at {where()}; {advice}"
-    yield Origin("masked", source.loc, text, source.argument, advised=True), lanes
+    counts = op is r.histogram
+    yield Origin("masked", source.loc, text, source.argument, advised=True, counts=counts), lanes
 
 
 def filled(marks: Marks | None, shape: tuple[int, ...]) -> tuple[Lanes, Lanes] | None:

@@ -20,7 +20,7 @@ PARAM_WORDS = 6
 CELL = 4  # bytes
 TOP = 1 << 31  # of a writer: it was an atomic operation; of a reader: others read it too
 # Then for each kind at each site: how many programs, the last of them from 1, and pairs of a
-# program and another that it met, from 0 (-1: none).
+# program and another that it met, from 0 (-1: none): the first four, and the last four.
 PROGRAMS, LAST, PAIRS = range(3)
 MOST_PAIRS = 8
 RECORD_WORDS = 3 + 2 * MOST_PAIRS

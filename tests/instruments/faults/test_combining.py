@@ -143,4 +143,12 @@ outside = Family(
     COUNTS.replace(", mask=at < n))", "))").replace("other=0", "other=8"), counts, (),
 )  # fmt: skip
 
-test_twin, test_fault = cases(product, logs, welford, from_the_end, forwards, histogram, outside)
+corrected = Family(
+    "counts of which the masked are taken away",
+    COUNTS.replace(", mask=at < n))", ") - tl.where(tl.arange(0, 8) == 0, BLOCK - n, 0))"),
+    counts, (),
+)  # fmt: skip
+
+test_twin, test_fault = cases(
+    product, logs, welford, from_the_end, forwards, histogram, outside, corrected
+)

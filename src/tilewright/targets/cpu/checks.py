@@ -63,7 +63,19 @@ define internal void @tw_note(ptr %record, i64 %pid, i64 %other) cold noinline {
   store i64 %counted, ptr %record
   store i64 %number, ptr %lastp
   %full = icmp uge i64 %pairs, 8
-  br i1 %full, label %done, label %look
+  br i1 %full, label %spread, label %look
+spread:
+  br i1 %again, label %done, label %put
+put:
+  %turn = and i64 %counted, 3
+  %later = add i64 %turn, 4
+  %there = shl i64 %later, 1
+  %at2 = getelementptr i64, ptr %pairsp, i64 %there
+  %placep2 = getelementptr i64, ptr %at2, i64 1
+  %otherp2 = getelementptr i64, ptr %at2, i64 2
+  store i64 %pid, ptr %placep2
+  store i64 %other, ptr %otherp2
+  br label %done
 look:
   %twice = shl i64 %pairs, 1
   %at = getelementptr i64, ptr %pairsp, i64 %twice
