@@ -256,6 +256,8 @@ def replacements(mode: Pretence) -> Iterator[tuple[Any, str, Any]]:
     yield torch.accelerator, "device_index", Device
     yield torch.library.Library, "impl", registering(mode, torch.library.Library.impl)
     yield torch, "Generator", TensorGenerator
+    yield torch, "Event", Event
+    yield torch, "Stream", Stream
     yield DeviceContext, "__torch_function__", by_default
     yield torch, "get_default_device", default_device
     # Inductor would make code for the device.
