@@ -72,7 +72,10 @@ class Stream:
 
 
 class Event(cpu_driver.Event):
-    """An event that has come to pass."""
+    """An event that has come to pass; those of any accelerator are told a device first."""
+
+    def __init__(self, *_: Any, **__: Any):
+        super().__init__()
 
     def query(self) -> bool:
         return True
