@@ -57,6 +57,10 @@ def test_answers():
         end.record()
         cuda.synchronize()
     assert start.elapsed_time(end) >= 0
+    start, end = torch.Event("cuda", enable_timing=True), torch.Event(enable_timing=True)
+    start.record(torch.Stream("cuda"))
+    end.record()
+    assert start.elapsed_time(end) >= 0
     cuda.current_stream().wait_stream(cuda.default_stream())
     assert torch.accelerator.current_accelerator().type == "cuda"
     with torch.accelerator.device_index(0), cuda.StreamContext(cuda.current_stream()):

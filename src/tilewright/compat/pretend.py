@@ -72,7 +72,10 @@ class Stream:
 
 
 class Event(cpu_driver.Event):
-    """An event that has come to pass."""
+    """An event that has come to pass; those of any accelerator are told a device first."""
+
+    def __init__(self, *_: Any, **__: Any):
+        super().__init__()
 
     def query(self) -> bool:
         return True
@@ -256,6 +259,8 @@ def replacements(mode: Pretence) -> Iterator[tuple[Any, str, Any]]:
     yield torch.accelerator, "device_index", Device
     yield torch.library.Library, "impl", registering(mode, torch.library.Library.impl)
     yield torch, "Generator", TensorGenerator
+    yield torch, "Event", Event
+    yield torch, "Stream", Stream
     yield DeviceContext, "__torch_function__", by_default
     yield torch, "get_default_device", default_device
     # Inductor would make code for the device.
