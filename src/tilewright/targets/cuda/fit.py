@@ -22,12 +22,13 @@ RARE = (
 )
 THREADS = re.compile(r'"nvvm\.maxntid"="(\d+)"')
 LIMITED = '"nvvm.maxnreg"'
+WARPGROUPS = "wgmma.mma_async"
 LEAST = 0.6  # of a thread's registers may be what it does without the rest; fewer is not tried
 PORTION = WARP_REGISTERS // WARP  # registers of a thread are counted in these
 
 ENOUGH = 0.5  # of the threads that a processor can hold; more hide little
 SPILLED = 16  # bytes of local memory that one more program is worth
-SPILLED_FOR_TWICE = 256  # and twice as many programs, as of what is done once
+SPILLED_FOR_TWICE = 384  # and twice as many programs, as of what is done once
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,9 @@ class Fit:
         now = self.programs(whole.registers)
         limit = self.registers(now.programs + 1)
         fits = now.limit == "registers" and self.programs(limit).programs > now.programs
-        if not fits or now.share >= ENOUGH or limit < LEAST * whole.registers:
+        if not fits or now.share >= ENOUGH:
+            return whole
+        if now.programs > 1 and WARPGROUPS in self.text:  # two are enough for tensor cores
             return whole
         found = self.limited(now.programs + 1)
         most = SPILLED_FOR_TWICE if now.programs == 1 else SPILLED

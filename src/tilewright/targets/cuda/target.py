@@ -19,6 +19,7 @@ from tilewright.targets.cuda.arch import ENTRY, Arch
 from tilewright.targets.cuda.contract import contract
 from tilewright.targets.cuda.fit import Built, fitted
 from tilewright.targets.cuda.launch import WARP, CudaBinary
+from tilewright.targets.cuda.moving import part
 from tilewright.targets.fastcall.shortcut import Shortcut, compile_launcher
 from tilewright.targets.storage import Storage
 
@@ -67,6 +68,7 @@ class CudaTarget:
         options = kernel.meta.get("options", {})
         arch = self.machine()
         stages = options.get("num_stages")
+        kernel = part(kernel)
         if options.get("enable_fp_fusion") is not False:
             kernel = contract(kernel)
         lowered = lowering.lower(
