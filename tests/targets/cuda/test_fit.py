@@ -8,6 +8,7 @@ import pytest
 
 import tilewright as tw
 from tilewright import language as tl
+from tilewright.errors import InternalError
 from tilewright.ir import types as t
 from tilewright.ir.types import Type, pointer_to
 from tilewright.lang.frontend import build_kernel
@@ -97,6 +98,17 @@ def test_registers_give_way_to_programs(whole, squeezed, taken):
         return Built(version.encode(), of.registers, of.local, of.is_serial)
 
     assert ("maxnreg" in fitted(text, ARCH, 0, build).decode()) == taken
+
+
+@pytest.mark.parametrize("usual", [150, 60])
+def test_the_assembler_may_need_more(usual):
+    def build(version: str) -> Built:
+        if "maxnreg" in version:
+            raise InternalError("insufficient registers")
+        return Built(version.encode(), 70 if "!prof !0" in version else usual)
+
+    text = text_of()
+    assert fitted(text, ARCH, 0, build) == text.encode()
 
 
 def test_the_usual_version_is_without_reports():

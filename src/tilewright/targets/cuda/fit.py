@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tilewright.errors import InternalError
 from tilewright.targets.cuda.arch import Arch
 from tilewright.targets.cuda.occupancy import (
     REGISTERS,
@@ -81,7 +82,7 @@ class Fit:
         if self.registers(now.programs + 1) < LEAST * whole.registers:
             return whole
         wanted = self.programs(self.build(usual).registers).programs
-        return self.limited(wanted) if wanted > now.programs else whole
+        return self.limited(wanted) or whole if wanted > now.programs else whole
 
     def squeezed(self, whole: Built) -> Built:
         """With more programs, where few registers have to give way."""
@@ -94,12 +95,17 @@ class Fit:
             return whole
         found = self.limited(now.programs + 1)
         most = SPILLED_FOR_TWICE if now.programs == 1 else SPILLED
-        return whole if found.is_serial or found.local > whole.local + most else found
+        if found is None or found.is_serial or found.local > whole.local + most:
+            return whole
+        return found
 
-    def limited(self, programs: int) -> Built:
-        """Built for so many programs."""
+    def limited(self, programs: int) -> Built | None:
+        """Built for so many programs; None where the assembler needs more registers."""
         fact = rf'\g<0> {LIMITED}="{self.registers(programs)}"'
-        return self.build(THREADS.sub(fact, self.text))
+        try:
+            return self.build(THREADS.sub(fact, self.text))
+        except InternalError:
+            return None
 
     def registers(self, programs: int) -> int:
         """What a thread may take at most."""
