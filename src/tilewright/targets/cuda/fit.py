@@ -68,6 +68,8 @@ class Fit:
     build: Callable[[str], Built]
 
     def best(self, whole: Built) -> Built:
+        if WARPGROUPS in self.text and self.programs(whole.registers).programs > 1:
+            return whole  # two are enough for tensor cores
         found = self.as_usual(whole)
         return self.squeezed(found) if found is whole else found
 
@@ -91,11 +93,9 @@ class Fit:
         fits = now.limit == "registers" and self.programs(limit).programs > now.programs
         if not fits or now.share >= ENOUGH:
             return whole
-        if now.programs > 1 and WARPGROUPS in self.text:  # two are enough for tensor cores
-            return whole
         found = self.limited(now.programs + 1)
         most = SPILLED_FOR_TWICE if now.programs == 1 else SPILLED
-        if found is None or found.is_serial or found.local > whole.local + most:
+        if found is None or found.is_serial > whole.is_serial or found.local > whole.local + most:
             return whole
         return found
 

@@ -31,7 +31,7 @@ MOST_WARPS = 32
 # Explicit code gains nothing from LLVM's optimizer (matmul spilled more with O1), and
 # levels 1 to 3 of code generation write the same PTX, the first a fifth faster.
 PASSES, CODEGEN_LEVEL = "O0", 1
-SERIAL = "C75"  # how messages of the assembler begin that tell of products that wait
+SERIAL = "serialized"  # the assembler's word for products that wait for one another
 HEADER = re.compile(r"^; arch (\S+) shared (\d+)")
 
 
