@@ -8,7 +8,19 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from cases import (
-    BANDWIDTH, BF16, COMPUTE, F16, F32, Case, Inputs, Run, cdiv, empty, normal, numbers, unary,
+    BANDWIDTH,
+    BF16,
+    COMPUTE,
+    F16,
+    F32,
+    Case,
+    Inputs,
+    Run,
+    cdiv,
+    empty,
+    normal,
+    numbers,
+    unary,
 )  # fmt: skip
 
 FP8, INT8, INT32, INT64 = torch.float8_e4m3fn, torch.int8, torch.int32, torch.int64
@@ -86,7 +98,9 @@ def persistent(size: int, block: tuple[int, int, int], warps: int, stages: int) 
     )  # fmt: skip
 
 
-def descriptors(size: int, block: tuple[int, int, int], warps: int, stages: int, host: bool) -> Case:
+def descriptors(
+    size: int, block: tuple[int, int, int], warps: int, stages: int, host: bool
+) -> Case:
     def make() -> Run:
         a, b, c = (f(size, size, dtype=F16) for f in (normal, normal, empty))
         tiles = cdiv(size, block[0]) * cdiv(size, block[1])
@@ -110,7 +124,9 @@ def descriptors(size: int, block: tuple[int, int, int], warps: int, stages: int,
     return Case(f"matmul {size} fp16, {how}", 2 * size**3, make, COMPUTE)
 
 
-def descriptor_attention(heads: int, length: int, d: int, block: tuple[int, int], warps: int) -> Case:
+def descriptor_attention(
+    heads: int, length: int, d: int, block: tuple[int, int], warps: int
+) -> Case:
     def make() -> Run:
         q, k, v, out = (f(heads * length, d, dtype=F16) for f in (normal, normal, normal, empty))
 
@@ -279,7 +295,9 @@ def conv(n: int, side: int, c: int, out: int) -> Case:
 # --- attention
 
 
-def blocks_attention(heads: int, length: int, d: int, warps: int, causal: bool, n: int = 64) -> Case:
+def blocks_attention(
+    heads: int, length: int, d: int, warps: int, causal: bool, n: int = 64
+) -> Case:
     title = f"attention {heads}x{length}x{d} fp16{' causal' if causal else ''}, block pointers"
     return form(
         title, "blocks_attention_kernel", 4 * heads * length**2 * d // (2 if causal else 1),

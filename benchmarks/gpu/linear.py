@@ -28,7 +28,7 @@ def strided_matmul_kernel(
     a_ptrs = a_ptr + (offs_m[:, None] * stride_am + offs_k[None, :] * stride_ak)
     b_ptrs = b_ptr + (offs_k[:, None] * stride_bk + offs_n[None, :] * stride_bn)
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
-    for k in range(0, tl.cdiv(K, BLOCK_K * SPLIT)):
+    for k in range(tl.cdiv(K, BLOCK_K * SPLIT)):
         left = K - k * BLOCK_K * SPLIT
         a = tl.load(a_ptrs, mask=offs_k[None, :] < left, other=0.0)
         b = tl.load(b_ptrs, mask=offs_k[:, None] < left, other=0.0)
@@ -156,9 +156,7 @@ def batched_matmul_kernel(
     )
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
     for _ in range(0, K, BLOCK_K):
-        acc += tl.dot(
-            tl.load(a, boundary_check=(0, 1)), tl.load(b, boundary_check=(0, 1))
-        )
+        acc += tl.dot(tl.load(a, boundary_check=(0, 1)), tl.load(b, boundary_check=(0, 1)))
         a = tl.advance(a, (0, BLOCK_K))
         b = tl.advance(b, (BLOCK_K, 0))
     c = tl.make_block_ptr(
@@ -218,7 +216,7 @@ def int4_weights_kernel(
     shift = (offs_k % 8) * 4
     zero_shift = (offs_n % 8) * 4
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
-    for k in range(0, tl.cdiv(K, BLOCK_K)):
+    for k in range(tl.cdiv(K, BLOCK_K)):
         group = k * BLOCK_K // GROUP_K
         a = tl.load(a_ptrs)
         b = tl.load(b_ptrs)
@@ -272,7 +270,7 @@ def gated_matmul_kernel(
     at = offs_n[None, :] * K + offs_k[:, None]
     gate = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
     up = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
-    for k in range(0, tl.cdiv(K, BLOCK_K)):
+    for k in range(tl.cdiv(K, BLOCK_K)):
         x = tl.load(x_ptrs + k * BLOCK_K)
         gate = tl.dot(x, tl.load(gate_ptr + at + k * BLOCK_K), gate)
         up = tl.dot(x, tl.load(up_ptr + at + k * BLOCK_K), up)
@@ -306,7 +304,7 @@ def grouped_gemm_kernel(
             a_at = a_ptr + offs_m[:, None] * k + offs_k[None, :]
             b_at = b_ptr + offs_k[:, None] * n + offs_n[None, :]
             acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
-            for _ in range(0, tl.cdiv(k, BLOCK_K)):
+            for _ in range(tl.cdiv(k, BLOCK_K)):
                 tl.multiple_of(a_at, [16, 16])
                 tl.multiple_of(b_at, [16, 16])
                 acc += tl.dot(tl.load(a_at), tl.load(b_at))
@@ -341,7 +339,7 @@ def experts_kernel(
     a_ptrs = a_ptr + (token[:, None] // TOP * K + offs_k[None, :])
     b_ptrs = b_ptr + expert * N * K + (offs_k[:, None] + offs_n[None, :] * K)
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
-    for k in range(0, tl.cdiv(K, BLOCK_K)):
+    for k in range(tl.cdiv(K, BLOCK_K)):
         a = tl.load(a_ptrs, mask=on[:, None] & (offs_k[None, :] < K - k * BLOCK_K), other=0.0)
         b = tl.load(b_ptrs, mask=offs_k[:, None] < K - k * BLOCK_K, other=0.0)
         acc += tl.dot(a, b)
@@ -374,7 +372,9 @@ def conv_kernel(
         w = q + rs % S - pad
         on = (h >= 0) & (h < H) & (w >= 0) & (w < W) & (n < N)
         at = ((n * H + h) * W + w) * C
-        x = tl.load(x_ptr + at[:, None] + c[None, :], mask=on[:, None] & (c[None, :] < C), other=0.0)
+        x = tl.load(
+            x_ptr + at[:, None] + c[None, :], mask=on[:, None] & (c[None, :] < C), other=0.0
+        )
         weight = tl.load(
             w_ptr + (rs * C + c[:, None]) * OUT + offs_n[None, :],
             mask=(c[:, None] < C) & (offs_n[None, :] < OUT), other=0.0,

@@ -67,7 +67,9 @@ def theirs() -> SimpleNamespace | None:
         import triton
 
         # where Triton keeps descriptors that kernels make
-        triton.set_allocator(lambda size, align, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
+        triton.set_allocator(
+            lambda size, align, stream: torch.empty(size, dtype=torch.int8, device="cuda")
+        )
         return kernels("theirs")
     return None
 

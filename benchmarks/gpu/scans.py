@@ -302,7 +302,9 @@ def deinterleave_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def batch_stats_kernel(x_ptr, mean_ptr, var_ptr, rows, cols, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+def batch_stats_kernel(
+    x_ptr, mean_ptr, var_ptr, rows, cols, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):
     """Mean and variance of columns."""
     c = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     total = tl.zeros((BLOCK_N,), tl.float32)

@@ -153,7 +153,6 @@ def cases() -> Iterator[Case]:
         1e-2,
     )  # fmt: skip
 
-
     for n in (0, 1, 2, 6):
         size = {"M": 32, "N": 32, "K": 32, "num_stages": 3}
         rows, blocks = random((n, 32), np.int32) % 40, random((n,), np.int64) % 5

@@ -8,6 +8,7 @@ import pytest
 
 import tilewright as tw
 from tilewright import language as tl
+from tilewright.errors import InternalError
 from tilewright.ir import types as t
 from tilewright.ir.types import Type, pointer_to
 from tilewright.lang.frontend import build_kernel
@@ -65,7 +66,8 @@ def test_shared_memory_may_leave_no_room_for_more():
 
 
 def test_what_is_far_off_is_not_tried():
-    assert limits(128, 250) == [[]]
+    """The usual version is not built; the whole is, with fewer registers."""
+    assert limits(128, 250) == [[], ["128"]]
 
 
 def test_what_the_user_says_stays():
@@ -96,6 +98,17 @@ def test_registers_give_way_to_programs(whole, squeezed, taken):
         return Built(version.encode(), of.registers, of.local, of.is_serial)
 
     assert ("maxnreg" in fitted(text, ARCH, 0, build).decode()) == taken
+
+
+@pytest.mark.parametrize("usual", [150, 60])
+def test_the_assembler_may_need_more(usual):
+    def build(version: str) -> Built:
+        if "maxnreg" in version:
+            raise InternalError("insufficient registers")
+        return Built(version.encode(), 70 if "!prof !0" in version else usual)
+
+    text = text_of()
+    assert fitted(text, ARCH, 0, build) == text.encode()
 
 
 def test_the_usual_version_is_without_reports():

@@ -89,7 +89,9 @@ def test_when_products_are_waited_for(name, waits):
 
 def test_turns_without_a_doubt_have_a_loop_of_their_own():
     plain, checked = (text_of(named("matmul 136x280"), bounds=b) for b in (False, True))
-    counts = [[text.count(what) for text in (plain, checked)] for what in ("commit_group", "16, $3")]
+    counts = [
+        [text.count(what) for text in (plain, checked)] for what in ("commit_group", "16, $3")
+    ]
     assert counts[0] == [1, 2]  # products
     assert counts[1][1] < 4 * counts[1][0]  # copies: twice before and in the second loop
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from tilewright.ir.inst import Block, Inst, Kernel, Value, walk
 from tilewright.ops import dot, memory, shape
-from tilewright.passes import loops
 from tilewright.targets.cuda import descriptors, f2, flight, ldmatrix, mma, wgmma
 from tilewright.targets.cuda.layout import Layout, log2, union
 from tilewright.targets.cuda.lending import rounded
@@ -34,7 +33,9 @@ class Plan:
     computes, from the body's parameters, the addresses and masks of the loads, and the parameters
     (`carried`, by number) of the turn after; loads among them are `asked` one turn earlier still,
     and those that are `idle` have nothing to do in their own turn. Where memory that the loop has
-    `stored` to, as parameters tell, is that of the loads, these are repeated in their turn. Products that are `unfinished` go on until `first`, a
+    `stored` to, as parameters tell, is that of the loads, these are repeated in their turn.
+
+    Products that are `unfinished` go on until `first`, a
     product, has begun in the turn after; None: none do. Operands that are `kept` are in two places
     by turns, so that the next ones can be computed while products go on. With `waits_later` threads
     wait for one another only once these are there, before the first product.
@@ -109,8 +110,8 @@ class Planner:
         shared_out = any(map(self.is_shared_out, fetched))
         later = bool(kept) and first is first_dot(body) and not shared_out and not stored
         return Plan(
-            loads, frozenset(fetched), steps, asked, idle(steps, loads, self.users), carried, stored,
-            stages, is_wide, first, going, kept, later,
+            loads, frozenset(fetched), steps, asked, idle(steps, loads, self.users), carried,
+            stored, stages, is_wide, first, going, kept, later,
         )  # fmt: skip
 
     def stored(self, body: Block) -> frozenset[int] | None:

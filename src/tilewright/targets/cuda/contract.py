@@ -1,4 +1,4 @@
-"""Products and sums of floats in one instruction, which rounds once, as Triton has it by default."""
+"""Products and sums of floats in one instruction that rounds once, as Triton has it."""
 
 from __future__ import annotations
 

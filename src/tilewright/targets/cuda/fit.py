@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tilewright.errors import InternalError
 from tilewright.targets.cuda.arch import Arch
 from tilewright.targets.cuda.occupancy import (
     REGISTERS,
@@ -22,12 +23,13 @@ RARE = (
 )
 THREADS = re.compile(r'"nvvm\.maxntid"="(\d+)"')
 LIMITED = '"nvvm.maxnreg"'
+WARPGROUPS = "wgmma.mma_async"
 LEAST = 0.6  # of a thread's registers may be what it does without the rest; fewer is not tried
 PORTION = WARP_REGISTERS // WARP  # registers of a thread are counted in these
 
 ENOUGH = 0.5  # of the threads that a processor can hold; more hide little
 SPILLED = 16  # bytes of local memory that one more program is worth
-SPILLED_FOR_TWICE = 256  # and twice as many programs, as of what is done once
+SPILLED_FOR_TWICE = 384  # and twice as many programs, as of what is done once
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,8 @@ class Fit:
     build: Callable[[str], Built]
 
     def best(self, whole: Built) -> Built:
+        if WARPGROUPS in self.text and self.programs(whole.registers).programs > 1:
+            return whole  # two are enough for tensor cores
         found = self.as_usual(whole)
         return self.squeezed(found) if found is whole else found
 
@@ -80,23 +84,28 @@ class Fit:
         if self.registers(now.programs + 1) < LEAST * whole.registers:
             return whole
         wanted = self.programs(self.build(usual).registers).programs
-        return self.limited(wanted) if wanted > now.programs else whole
+        return self.limited(wanted) or whole if wanted > now.programs else whole
 
     def squeezed(self, whole: Built) -> Built:
         """With more programs, where few registers have to give way."""
         now = self.programs(whole.registers)
         limit = self.registers(now.programs + 1)
         fits = now.limit == "registers" and self.programs(limit).programs > now.programs
-        if not fits or now.share >= ENOUGH or limit < LEAST * whole.registers:
+        if not fits or now.share >= ENOUGH:
             return whole
         found = self.limited(now.programs + 1)
         most = SPILLED_FOR_TWICE if now.programs == 1 else SPILLED
-        return whole if found.is_serial or found.local > whole.local + most else found
+        if found is None or found.is_serial > whole.is_serial or found.local > whole.local + most:
+            return whole
+        return found
 
-    def limited(self, programs: int) -> Built:
-        """Built for so many programs."""
+    def limited(self, programs: int) -> Built | None:
+        """Built for so many programs; None where the assembler needs more registers."""
         fact = rf'\g<0> {LIMITED}="{self.registers(programs)}"'
-        return self.build(THREADS.sub(fact, self.text))
+        try:
+            return self.build(THREADS.sub(fact, self.text))
+        except InternalError:
+            return None
 
     def registers(self, programs: int) -> int:
         """What a thread may take at most."""

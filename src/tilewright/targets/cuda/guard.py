@@ -75,9 +75,9 @@ class Guard:
         size: int,
         perform: Perform,
     ) -> None:
-        """`perform` each vector, but what lies outside of the argument; of scalars nothing is known.
+        """`perform` each vector, but what lies outside of the argument, where nothing is given.
 
-        As nothing is given, all are tested first, and seldom need to be tested again one by one.
+        All are tested first, and seldom need to be tested again one by one.
         """
         param, wrong = self.x.memory.param(inst), None
         if not self.is_checked(inst):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -16,30 +15,16 @@ from tilewright.ops import shape
 from tilewright.passes import loops
 from tilewright.targets.cuda import descriptors, wgmma
 from tilewright.targets.cuda.ahead import Plan
+from tilewright.targets.cuda.copying import Copier, Copies
 from tilewright.targets.cuda.emitter import WORDS
-from tilewright.targets.cuda.layout import Layout, union
-from tilewright.targets.cuda.memory import Place, Vector, load, offset_text, value_of
-from tilewright.targets.cuda.operands import Shared
+from tilewright.targets.cuda.memory import load as load_now
+from tilewright.targets.cuda.memory import value_of
 from tilewright.targets.cuda.phis import fresh_phis, phi_lines, tiles_of
 from tilewright.targets.cuda.tiles import Staged, Tile, tile, uniform
 from tilewright.targets.cuda.turns import Turns
 
 if TYPE_CHECKING:
     from tilewright.targets.cuda.lower import Lowering
-
-COPY = "llvm.nvvm.cp.async"
-
-
-@dataclass(frozen=True)
-class Copies:
-    """What one thread copies for one load: vectors, where they go, and under which conditions."""
-
-    load: Inst
-    bytes: int  # of one vector
-    vectors: list[Vector]
-    targets: list[Lane]
-    masks: list[Lane | None]
-    owner: Lane | None
 
 
 class Ring:
@@ -52,6 +37,7 @@ class Ring:
 
     def __init__(self, x: Lowering, loop: Inst, plan: Plan, starts: Sequence[Tile]):
         self.x, self.e = x, x.e
+        self.copier = Copier(x)
         self.plan = plan
         self.loop, self.body = loop, loop.blocks[0]
         self.low, self.high, self.step = (x.scalar(v) for v in loop.operands[:3])
@@ -139,7 +125,7 @@ class Ring:
 
     def begin(self) -> None:
         """At the start of the body: wait for this turn's tiles, ask for those of a later one."""
-        self.wait(self.plan.stages - 2)
+        self.copier.wait(self.plan.stages - 2)
         if self.shares is not None:
             with self.e.w.when(self.shares.text, rarely=True):
                 self.repeat()
@@ -218,7 +204,7 @@ class Ring:
     def ask_addresses(self) -> None:
         """Load what the addresses of the turn that is copied next are computed from."""
         comes = self.e.b.lt(self.counter, self.high) if self.plan.asked else None
-        self.state[len(self.params) :] = self.found(lambda inst: load(self.x, inst, comes))
+        self.state[len(self.params) :] = self.found(lambda inst: load_now(self.x, inst, comes))
 
     def found(self, load: Callable[[Inst], Tile]) -> list[Tile]:
         """What the loads that are asked for give."""
@@ -271,7 +257,8 @@ class Ring:
                 self.look_closely()
             for load, shared in self.plan.loads.items():
                 if load not in self.doubtful:
-                    self.perform(self.copies(load, shared, self.place(load, stage)), self.go)
+                    copies = self.copier.copies(load, shared, self.place(load, stage))
+                    self.copier.perform(copies, self.go)
             made = self.rest(stage) if self.at_once else None
         if made is not None:
             self.step_on(made)
@@ -297,13 +284,12 @@ class Ring:
             some = comes if self.doubtful else e.both(comes, unsure)
             with e.w.when(some.text, rarely=not self.doubtful):
                 for copies in late[0]:
-                    self.check(copies)
+                    self.copier.check(copies)
                 if late[1]:
                     with e.w.when(unsure.text, rarely=True):
                         for copies in late[1]:
-                            self.check(copies)
-        e.w.declare(f"declare void @{COPY}.commit.group()")
-        e.w.write(f"call void @{COPY}.commit.group()")
+                            self.copier.check(copies)
+        self.copier.commit()
         return [self.x.tiles[v] for v in self.yields]
 
     def step_on(self, made: Sequence[Tile]) -> None:
@@ -335,13 +321,13 @@ class Ring:
         kept = self.counter, self.state
         self.counter = x.scalar(self.body.params[0])
         self.state = [x.tiles[p] for p in self.params]
-        self.state += self.found(lambda inst: load(x, inst))
+        self.state += self.found(lambda inst: load_now(x, inst))
         with self.later():
             for copies in self.copies_of(self.plan.loads, self.read):
-                self.check(copies)
+                self.copier.check(copies)
         self.counter, self.state = kept
-        self.e.w.write(f"call void @{COPY}.commit.group()")
-        self.wait(0)
+        self.copier.commit()
+        self.copier.wait(0)
         memory.read += read
         hazards.touches |= touches
 
@@ -361,18 +347,13 @@ class Ring:
         layout, dtype = x.access_layout(load), load.result.type.dtype
         vectors = x.assigned.vectors(load)
         shared = self.plan.loads[load]
-        targets = self.targets(layout, shared, base, [rs[0] for rs in vectors])
+        targets = self.copier.targets(layout, shared, base, [rs[0] for rs in vectors])
         lanes: dict[int, Lane] = {}
         for registers, target in zip(vectors, targets, strict=True):
             words = e.load_shared(target, WORDS[8 * shared.bytes], len(registers))
             lanes |= zip(registers, (value_of(e, w, dtype) for w in words), strict=True)
         held = tile(layout, [lanes[r] for r in range(layout.registers)])
         return x.in_layout(held, x.layout(load.result))
-
-    def wait(self, count: int) -> None:
-        """Until at most so many of this thread's groups of copies are under way."""
-        self.e.w.declare(f"declare void @{COPY}.wait.group(i32 immarg)")
-        self.e.w.write(f"call void @{COPY}.wait.group(i32 {count})")
 
     def close(self, carried: list[Tile]) -> list[Tile]:
         """After the loop: nothing is under way any more. Gives the carried values as they are."""
@@ -383,7 +364,7 @@ class Ring:
             lanes = iter(wgmma.waited(self.e, [v for k in numbers for v in carried[k].lanes]))
             for k in numbers:
                 out[k] = tile(out[k].layout, list(islice(lanes, len(out[k].lanes))))
-        self.wait(0)
+        self.copier.wait(0)
         self.e.memory.give_back(len(self.bases) + len(self.places))
         return out
 
@@ -399,78 +380,5 @@ class Ring:
         last = self.e.b.eq(after, self.e.const(self.plan.stages))
         return self.e.b.select(last, self.e.const(0), after)
 
-    # --- copies
-
     def copies_of(self, loads: Iterable[Inst], stage: Lane) -> list[Copies]:
-        return [self.copies(k, self.plan.loads[k], self.place(k, stage)) for k in loads]
-
-    def copies(self, load: Inst, shared: Shared, base: Lane) -> Copies:
-        """What a load would load, and zeros where its mask is false."""
-        x, m = self.x, self.x.memory
-        layout = x.access_layout(load)
-        pointer = x.tile(load.operands[0], layout)
-        mask = x.tile(load.operands[1], layout) if len(load.operands) > 1 else None
-        spare = layout.free_bits()[0]
-        accesses = [rs for rs in x.assigned.vectors(load) if not any(r & spare for r in rs)]
-        places = m.places(load.operands[0], pointer)
-        vectors = [Vector(rs, places[rs[0]]) for rs in accesses]
-        masks = [mask.lanes[v.registers[0]] if mask is not None else None for v in vectors]
-        m.hazards.before(load, layout)
-        targets = self.targets(layout, shared, base, [rs[0] for rs in accesses])
-        size = len(accesses[0]) * shared.bytes
-        return Copies(load, size, vectors, targets, masks, self.e.owner(layout))
-
-    def perform(self, copies: Copies, on: Lane) -> None:
-        """Copy where `on` holds."""
-        on = self.e.both(on, copies.owner)
-        for vector, target, mask in zip(copies.vectors, copies.targets, copies.masks, strict=True):
-            self.copy_vector(target, vector.place, copies.bytes, mask, on)
-
-    def check(self, copies: Copies) -> None:
-        """Copy what lies inside of the argument."""
-        on = copies.owner or self.e.b.const(1, t.int1)
-
-        def one(k: int, mask: Lane | None) -> list[Lane]:
-            place = copies.vectors[k].place
-            self.copy_vector(copies.targets[k], place, copies.bytes, mask, on)
-            return []
-
-        size = self.plan.loads[copies.load].bytes
-        self.x.guard.moved(copies.load, copies.vectors, copies.masks, size, one)
-
-    def targets(
-        self, layout: Layout, shared: Shared, base: Lane, registers: Sequence[int]
-    ) -> list[Lane]:
-        """Where each register's element goes: a sum of a few bases and constants."""
-        e = self.e
-        columns = [shared.offset(c) * shared.bytes for c in layout.thread]
-        own, used = e.of_thread(columns), union(columns)
-        bases: dict[int, Lane] = {}
-        out = []
-        for r in registers:
-            constant = shared.offset(layout.index(r)) * shared.bytes
-            low = constant & used
-            if low not in bases:
-                bases[low] = e.b.add(base, e.xor(own, low))
-            out.append(e.plus(bases[low], constant ^ low))
-        return out
-
-    def copy_vector(
-        self, target: Lane, place: Place, bytes: int, mask: Lane | None, on: Lane
-    ) -> None:
-        """Where `on` holds, copy one vector, or zeros where the mask is false."""
-        e = self.e
-        kind = "cg" if bytes == 16 else "ca"
-        source = offset_text("$1", place.bytes)
-        text = f"@$2 cp.async.{kind}.shared.global [$0], [{source}], {bytes}"
-        pointer = self.x.memory.global_pointer(place.pointer)
-        operands = [target.typed, f"ptr addrspace(1) {pointer}", on.typed]
-        constraints = "r,l,b"
-        if mask is not None:
-            size = e.b.select(mask, e.const(bytes), e.const(0))
-            text, constraints = text + ", $3", constraints + ",r"
-            operands.append(size.typed)
-        e.w.write(
-            f'call void asm sideeffect "{text};", "{constraints},~{{memory}}"'
-            f"({', '.join(operands)})"
-        )
+        return [self.copier.copies(k, self.plan.loads[k], self.place(k, stage)) for k in loads]

@@ -19,6 +19,7 @@ from tilewright.targets.cuda.arch import ENTRY, Arch
 from tilewright.targets.cuda.contract import contract
 from tilewright.targets.cuda.fit import Built, fitted
 from tilewright.targets.cuda.launch import WARP, CudaBinary
+from tilewright.targets.cuda.moving import part
 from tilewright.targets.fastcall.shortcut import Shortcut, compile_launcher
 from tilewright.targets.storage import Storage
 
@@ -30,7 +31,7 @@ MOST_WARPS = 32
 # Explicit code gains nothing from LLVM's optimizer (matmul spilled more with O1), and
 # levels 1 to 3 of code generation write the same PTX, the first a fifth faster.
 PASSES, CODEGEN_LEVEL = "O0", 1
-SERIAL = "C75"  # how messages of the assembler begin that tell of products that wait
+SERIAL = "serialized"  # the assembler's word for products that wait for one another
 HEADER = re.compile(r"^; arch (\S+) shared (\d+)")
 
 
@@ -67,6 +68,7 @@ class CudaTarget:
         options = kernel.meta.get("options", {})
         arch = self.machine()
         stages = options.get("num_stages")
+        kernel = part(kernel)
         if options.get("enable_fp_fusion") is not False:
             kernel = contract(kernel)
         lowered = lowering.lower(
