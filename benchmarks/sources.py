@@ -195,14 +195,16 @@ def matmul_rows_kernel(
     rows = tl.load(chosen_ptr + place, mask=place < m, other=0)
     cols = (tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N))[None, :]
     depth = tl.arange(0, BLOCK_K)
+    a_at = a_ptr + rows[:, None] * k + depth[None, :]
+    b_at = b_ptr + depth[:, None] * n + cols
     total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
     for start in range(0, k, BLOCK_K):
-        along = start + depth
-        a_inside = (place < m)[:, None] & (along < k)[None, :]
-        b_inside = (along[:, None] < k) & (cols < n)
-        a = tl.load(a_ptr + rows[:, None] * k + along[None, :], mask=a_inside, other=0.0)
-        b = tl.load(b_ptr + along[:, None] * n + cols, mask=b_inside, other=0.0)
+        left = k - start
+        a = tl.load(a_at, mask=(rows < m)[:, None] & (depth < left)[None, :], other=0.0)
+        b = tl.load(b_at, mask=(depth < left)[:, None] & (cols < n), other=0.0)
         total += tl.dot(a, b, input_precision="ieee")
+        a_at += BLOCK_K
+        b_at += BLOCK_K * n
     inside = (place < m)[:, None] & (cols < n)
     tl.store(c_ptr + place[:, None] * n + cols, total.to(c_ptr.dtype.element_ty), mask=inside)
 
