@@ -176,3 +176,36 @@ def test_rows_that_the_kernel_changes():
     with tilewright.options(target="cpu"):
         in_turns[(1,)](x, y, out, chosen, 3, M=16)
     np.testing.assert_allclose(out, want, rtol=1e-4, atol=1e-4)
+
+
+@tilewright.jit
+def moved(x, out, chosen, n, k, stride, M: tl.constexpr, K: tl.constexpr):
+    """Pointers to chosen rows, made before the loop that moves them along."""
+    rows, columns = tl.arange(0, M), tl.arange(0, K)
+    at = x + tl.load(chosen + rows, rows < n, other=0)[:, None] * stride + columns[None, :]
+    to = out + rows[:, None] * k + columns[None, :]
+    tl.store(chosen + rows, -1, rows < n)  # which no longer matters
+    for start in range(0, k, K):
+        on = (rows < n)[:, None] & (columns < k - start)[None, :]
+        tl.store(to, tl.load(at, on, other=0) * 2, on)
+        at += K
+        to += K
+
+
+def test_pointers_that_move_along():
+    matrix = numbers((20, 50), np.float32, 1)
+    chosen = np.random.default_rng(3).permutation(20)[:13].astype(np.int32)
+    out, names = guarded(np.zeros((13, 50), np.float32)), chosen.copy()
+    with tilewright.options(target="cpu"):
+        moved[(1,)](guarded(matrix), out, names, 13, 50, 50, M=16, K=16)
+    np.testing.assert_array_equal(np.array(out), matrix[chosen] * 2)
+    assert (names == -1).all()
+
+
+def test_pointers_that_move_along_are_no_tile_in_memory():
+    with tilewright.options(target="cpu"):
+        kernel = moved.warmup(
+            *(np.zeros(1, d) for d in (np.float32, np.float32, np.int32)), 13, 50, 50,
+            M=16, K=16, grid=(1,),
+        )  # fmt: skip
+    assert "masked.gather" not in kernel.asm["llir"]

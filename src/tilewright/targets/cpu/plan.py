@@ -27,6 +27,7 @@ from tilewright.targets.cpu.kinds import (
     READ_WHOLE,
     WHOLE,
     is_large,
+    is_outer,
     is_repeat,
     is_reshuffle,
 )
@@ -61,6 +62,7 @@ class Plan:
         self.folded: dict[Value, bool] = {}  # whether elements may be equal
         self.cost: dict[Value, int] = {}
         self.kept: set[Value] = set()
+        self.outer: dict[Inst, bool] = {}
         self.waves: dict[Inst, int] = {}
         self.places: dict[Value, set[tuple]] = {}
         self.last: dict[Value, int] = {}
@@ -174,16 +176,19 @@ class Plan:
             return False
         if is_repeat(inst) and not any(u.op.name == "yield" for u in users):
             return False  # its operand is kept, if need be
-        if any(u.op.name == "yield" or self.segment[u] != self.segment[inst] for u in users):
+        if any(u.op.name == "yield" for u in users):
             return not self.is_yield_only(value, users)
+        if any(self.segment[u] != self.segment[inst] for u in users):
+            return not is_outer(inst, self.symbolic, self.outer)
         if self.is_read_elsewhere(inst, users):
             return True
         return self.read_often(inst, value) or self.load_outlived(inst, value)
 
     def is_read_elsewhere(self, inst: Inst, users: list[Inst]) -> bool:
-        """Whether what only repeats a value's elements is read in another segment."""
+        """Whether another segment reads what repeats a value's elements, or is made of such."""
         for user in users:
-            if is_repeat(user) and user.result not in self.kept:
+            passes = is_repeat(user) or is_outer(user, self.symbolic, self.outer)
+            if passes and user.result not in self.kept:
                 readers = self.users.get(user.result, [])
                 if any(self.segment[u] != self.segment[inst] for u in readers):
                     return True
