@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from lane_harness import NUMPY, Runner, host_levels, host_widths, lanes_for, loop_text
 
-from tilewright.codegen.literals import encode, literal
+from tilewright.codegen.literals import Lane, encode, literal
 from tilewright.codegen.llvm import Machine, emit_assembly, host_machine
 from tilewright.errors import InternalError
 from tilewright.ir import types as ty
@@ -448,3 +448,29 @@ def test_other_machines_take_the_code(arch):
             machine,
         )
         assert "run" in emit_assembly(text, machine)
+
+
+@pytest.mark.parametrize("dtype", INTS, ids=str)
+def test_known_integers_take_no_instructions(dtype):
+    lines = []
+    b = lanes_for(host_machine(), lines.append, lambda: "%t", lines.append)
+    x = Lane("%x", dtype)
+    info = np.iinfo(NUMPY[dtype])
+    values = [info.min, info.max, 0, 1, 2, 3, info.max // 3]
+    for name, own in (("add", operator.add), ("sub", operator.sub), ("mul", operator.mul)):
+        make = getattr(b, name)
+        for low in values:
+            for high in values:
+                expected = b.const(own(int(low), int(high)), dtype)
+                assert make(b.const(low, dtype), b.const(high, dtype)) == expected
+    assert b.add(x, b.const(0, dtype)) is b.add(b.const(0, dtype), x) is b.sub(x, b.const(0, dtype))
+    assert b.mul(x, b.const(1, dtype)) is b.mul(b.const(1, dtype), x) is x
+    assert b.mul(x, b.const(0, dtype)) == b.mul(b.const(0, dtype), x) == b.const(0, dtype)
+    for other in INTS:
+        for value in values:
+            wrapped = np.array(value, NUMPY[dtype]).astype(NUMPY[other])
+            assert b.cast(b.const(value, dtype), other) == b.const(int(wrapped), other)
+    assert not lines
+    b.sub(b.const(0, dtype), x)
+    b.add(x, b.const(1, dtype))
+    assert len(lines) == 2

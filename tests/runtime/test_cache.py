@@ -223,3 +223,33 @@ def test_kernels_on_disk_run_without_llvm(tmp_path):
     command = [sys.executable, str(program)]
     said = [subprocess.check_output(command, env=environment, text=True) for _ in range(2)]
     assert said == ["['llvmlite.binding', 'tilewright.targets.cpu.lower']\n", "[]\n"]
+
+
+COLLECTED = """
+import gc
+import numpy as np
+from tilewright import jit, language as tl
+
+@jit
+def ones(x):
+    tl.store(x, seen())
+
+@tl.constexpr_function
+def seen():
+    return float(gc.isenabled())
+
+x = np.full(1, 5, np.float32)
+for enabled in (True, False):
+    gc.enable() if enabled else gc.disable()
+    ones[(1,)](x, num_warps=1 + enabled)
+    assert gc.isenabled() == enabled
+    print(x[0])
+"""
+
+
+def test_garbage_is_looked_for_after_a_compilation(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(COLLECTED)
+    environment = {**os.environ, "TILEWRIGHT_CACHE": "0"}
+    said = subprocess.check_output([sys.executable, str(program)], env=environment, text=True)
+    assert said == "0.0\n0.0\n"

@@ -151,6 +151,8 @@ class Lanes:
         """`ptr` moved by `index` elements (of its own dtype, unless another is named)."""
         if index.dtype.bits < 64 and not index.dtype.is_signed:
             index = self.cast(index, ty.int64)
+        if index.known == 0 and index.width <= ptr.width:
+            return ptr
         element = element or ptr.dtype.element_ty
         size = "i8" if element.bits < 8 or element.kind == "void" else llvm_type(element)
         width = max(ptr.width, index.width)
@@ -174,12 +176,25 @@ class Lanes:
     def _arithmetic(self, of_int: str, of_float: str, x: Lane, y: Lane) -> Lane:
         x, y = self._pair(x, y)
         if not x.dtype.is_float:
-            return self._binary(of_int, x, y)
+            return self._folded(of_int, x, y) or self._binary(of_int, x, y)
         # NVIDIA's chips have arithmetic of fp16, which rounds the same.
         native = self.target == "nvptx" and x.dtype is ty.float16
         if x.dtype.bits < 32 and not native:
             return self._narrow(lambda p, q: self._binary(of_float, p, q), x, y)
         return self._binary(of_float, x, y)
+
+    def _folded(self, name: str, x: Lane, y: Lane) -> Lane | None:
+        """A sum, difference or product of integers that takes no instruction."""
+        if name not in ("add", "sub", "mul") or not (x.is_literal or y.is_literal):
+            return None
+        a, b = x.known, y.known
+        if a is not None and b is not None:
+            return self.like(x, a + b if name == "add" else a - b if name == "sub" else a * b)
+        if b == (name == "mul"):
+            return x
+        if name == "mul" and 0 in (a, b):
+            return self.like(x, 0)
+        return y if name != "sub" and a == (name == "mul") else None
 
     def add(self, x: Lane, y: Lane) -> Lane:
         return self._arithmetic("add", self._sum("fadd"), x, y)
@@ -448,7 +463,12 @@ class Lanes:
 
     def cast(self, x: Lane, dtype: DType, rounding: str = "rtne") -> Lane:
         """The value of `x` in another dtype: `convert` says how."""
-        return x if x.dtype == dtype else convert.cast(self, x, dtype, rounding)
+        if x.dtype == dtype:
+            return x
+        if x.is_literal and dtype.is_integer and dtype is not ty.int1 and x.known is not None:
+            known = x.known if x.dtype.is_signed else x.known % (1 << x.dtype.bits)
+            return self.const(known, dtype, x.width)
+        return convert.cast(self, x, dtype, rounding)
 
     def bitcast(self, x: Lane, dtype: DType) -> Lane:
         """The bits of `x` as another dtype of the same size; int64 and pointers are one size."""
