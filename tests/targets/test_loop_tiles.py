@@ -258,3 +258,21 @@ def beyond_kernel(x_ptr, out_ptr, turns, N: tl.constexpr):
 def test_accesses_beyond_an_array_are_reported():
     with pytest.raises(OutOfBoundsError):
         beyond_kernel[(1,)](numbers(3 * 64 + 60), numbers(64), 4, N=64)
+
+
+@tw.jit
+def masked_start_kernel(x_ptr, y_ptr, out_ptr, cols, turns, N: tl.constexpr):
+    n = tl.arange(0, N)
+    x = tl.load(x_ptr + n, mask=n < cols, other=1.0)
+    total = tl.zeros((N,), tl.float32)
+    for t in range(turns):
+        x, total = x + 1.0, total + x * tl.sum(tl.load(y_ptr + t * N + n))
+    tl.store(out_ptr + n, x)
+    tl.store(out_ptr + N + n, total)
+
+
+@pytest.mark.parametrize("cols", [1, 17, 256])
+@pytest.mark.parametrize("turns", [0, 1, 3])
+def test_what_begins_as_a_masked_load_goes_on_beyond_its_mask(cols, turns):
+    args = (guarded(numbers(cols)), numbers(3, 256), numbers(2, 256), cols, turns)
+    assert_same(masked_start_kernel, (1,), *args, N=256)

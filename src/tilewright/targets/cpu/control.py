@@ -9,6 +9,7 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Block, Inst, Value
 from tilewright.later import later
 from tilewright.targets.cpu import loop_tiles
+from tilewright.targets.cpu.clip import fill_tail
 from tilewright.targets.cpu.counted import counted_loop, hand_on_scalars, open_counted
 from tilewright.targets.cpu.forms import Uniform
 from tilewright.targets.cpu.loops import Carried
@@ -51,6 +52,7 @@ def share_buffers(
             continue
         if is_taken_over(x, inst, param, value):
             x.e.buffers[param] = x.e.buffers[value]
+            fill_tail(x.e, x.e.buffers[value])  # once: each turn goes on from what it holds
         buffer = x.buffer(param)
         x.e.buffers[result] = buffer
         starts.append((param, value))
