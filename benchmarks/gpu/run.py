@@ -1,6 +1,6 @@
 """Time kernels on an NVIDIA GPU beside Triton and torch: `python benchmarks/gpu/run.py [names]`.
 
-The same source is compiled by Tilewright, with bounds checks as users get them, and by the Triton
+Each source is compiled by Tilewright, with bounds checks as users get them, and by the Triton
 that is installed; results are compared with torch's, or with Triton's, before anything is timed.
 Times are medians of CUDA events over repeats in turn, with the L2 cache flushed before each.
 """
@@ -23,8 +23,10 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "src")]
 
 import torch  # noqa: E402
+from attention_forms import attention_forms  # noqa: E402
 from cases import Case, Run, all_cases  # noqa: E402
-from forms import form_cases  # noqa: E402
+from forms import row_forms  # noqa: E402
+from product_forms import product_forms  # noqa: E402
 
 import tilewright as tw  # noqa: E402
 from tilewright import compat  # noqa: E402
@@ -189,7 +191,7 @@ def main() -> None:
         contenders["triton"] = triton
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}", flush=True)
     out = options.json.open("w") if options.json else None
-    for case in [*all_cases(), *form_cases()]:
+    for case in [*all_cases(), *row_forms(), *product_forms(), *attention_forms()]:
         if options.names and not any(name in case.name for name in options.names):
             continue
         row = measure(case, contenders, options.repeats)

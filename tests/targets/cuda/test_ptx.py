@@ -163,3 +163,23 @@ def test_ptx_needs_no_gpu():
         assert ".visible .entry tw_entry" in text
         assert ".maxntid 128" in text
         assert ".maxntid 256" in ptx_for(kernel, arch, 8)
+
+
+@tw.jit
+def unlock(x, lock, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(x + i, tl.load(x + i) + 1)
+    tl.atomic_xchg(lock, 0)
+    tl.atomic_add(lock + 1, 1, sem="relaxed")
+
+
+@needs_ptxas
+@pytest.mark.parametrize("arch", ARCHES)
+def test_signals_come_after_what_was_stored(arch, tmp_path):
+    """The assembly of updates has no order of its own."""
+    lock = np.zeros(2, np.int32)
+    ptx = ptx_for(kernel_ir(unlock, {"x": X, "lock": lock, "N": 256}, {}), arch, bounds=False)
+    order = re.findall(r"st\.global|bar\S*sync|fence\.acq_rel\.gpu|atom\S*(?:exch|add)", ptx)
+    kinds = [text.rpartition(".")[2] for text in order]
+    assert kinds == ["global", "sync", "gpu", "exch", "sync", "add"], order
+    assemble(ptx, arch, tmp_path)

@@ -112,6 +112,9 @@ class Update:
         self.place = place
         self.scope = SCOPES[inst.attrs.get("scope", "gpu")]
         self.orders = ORDERINGS[inst.attrs.get("sem", "acq_rel")]
+        # Elements of tiles are sums, not signals: nobody waits for one of them.
+        self.is_signal = not inst.result.type.shape
+        self.is_read = x.is_used(inst.result)
 
     def run(self, kind: str, value: Lane) -> Lane:
         dtype = value.dtype
@@ -126,11 +129,15 @@ class Update:
         return self.loop(value)
 
     def rmw(self, kind: str, value: Lane) -> Lane:
-        text = (
-            f"atomicrmw {kind} ptr addrspace(1) {self.place}, {value.typed} "
-            f"{self.scope}{self.orders[0]}"
-        )
-        return self.e.b.value(text, value.dtype, 1)
+        """In the order that is asked for: fences say so, as LLVM keeps none of updates here."""
+        order = self.orders[0]
+        if self.is_signal and order in ("release", "acq_rel"):
+            self.e.w.write(f"fence {self.scope}release")
+        text = f"atomicrmw {kind} ptr addrspace(1) {self.place}, {value.typed} {self.scope}{order}"
+        old = self.e.b.value(text, value.dtype, 1)
+        if self.is_signal and self.is_read and order in ("acquire", "acq_rel"):
+            self.e.w.write(f"fence {self.scope}acquire")
+        return old
 
     def of_word(self, kind: str, value: Lane) -> Lane:
         """The same on the bits of a value."""
