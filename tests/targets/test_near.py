@@ -98,3 +98,24 @@ def test_sums_with_masked_ends(n, d1, d2):
     out = np.zeros(1, np.float32)
     widths_kernel[(1,)](x, w, out, n, d1, d2, BLOCK=128)
     assert out[0] == (x[place] * w[at // d2 % d1]).sum()
+
+
+@tw.jit
+def product_kernel(p, out, n, LEFT: tl.constexpr):
+    i, k = tl.arange(0, 16), tl.arange(0, 32)
+    j = k * 3 % n
+    x = tl.load(p + i[:, None] * 64 + (j if LEFT else k)[None, :])
+    y = tl.load(p + k[:, None] * 64 + (k if LEFT else j)[None, :])
+    tl.store(out + i[:, None] * 32 + k[None, :], tl.dot(x, y, input_precision="ieee"))
+
+
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("n", [7, 23, 100])
+def test_what_one_way_of_a_branch_computes_is_not_known_after_it(left, n):
+    p, out = np.arange(4096, dtype=np.float32) % 5, np.zeros((16, 32), np.float32)
+    product_kernel[(1,)](p, out, n, left)
+    k = np.arange(32)
+    j = k * 3 % n
+    x = p[np.arange(16)[:, None] * 64 + (j if left else k)]
+    y = p[k[:, None] * 64 + (k if left else j)]
+    np.testing.assert_array_equal(out, x @ y)

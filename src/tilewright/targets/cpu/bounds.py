@@ -222,10 +222,11 @@ def index_span(m: Memory, param: int, places: Places, size: int) -> tuple[Lane, 
     """The first and the last index that lies inside an argument; the first is larger for none."""
     dtype = places.index.dtype
     key = (param, places.base.text, dtype, size)
-    if key not in m.index_spans:
-        b, const = m.e.b, m.e.const
+    w, b, const = m.e.w, m.e.b, m.e.const
+    block, found = m.index_spans.get(key, ("", None))
+    if found is None or block not in w.before[w.scopes[places.depth].label]:  # one way of a branch
         first, last = span(m, m.extent(param), size)
-        with m.e.w.outside(places.depth):
+        with w.outside(places.depth):
             base = b.bitcast(places.base, t.int64)
             shift = const(size.bit_length() - 1)
             low = b.shr(b.add(b.sub(first, base), const(size - 1)), shift)
@@ -234,8 +235,9 @@ def index_span(m: Memory, param: int, places: Places, size: int) -> tuple[Lane, 
             low, high = b.maximum(low, const(-top - 1)), b.minimum(high, const(top))
             none = b.bit_or(b.gt(low, high), b.eq(last, const((1 << 63) - 1)))
             ends = b.select(none, const(1), low), b.select(none, const(0), high)
-            m.index_spans[key] = tuple(b.cast(x, dtype) for x in ends)
-    return m.index_spans[key]
+            found = tuple(b.cast(x, dtype) for x in ends)
+            m.index_spans[key] = w.here, found
+    return found
 
 
 def share(m: Memory, bad: Lane) -> None:

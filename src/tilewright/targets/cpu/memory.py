@@ -112,7 +112,7 @@ class Memory:
     checked: set[tuple] = field(default_factory=set)
     expected: set[tuple] = field(default_factory=set)  # counted by row, less what chunks count
     inside: dict[tuple, Lane] = field(default_factory=dict)  # access -> if its row needs no masks
-    index_spans: dict[tuple, tuple[Lane, Lane]] = field(default_factory=dict)
+    index_spans: dict[tuple, tuple[str, tuple[Lane, Lane]]] = field(default_factory=dict)
     row_masks: dict[tuple, str] = field(default_factory=dict)  # access -> its mask as a limit
     row_values: dict[tuple, Lane] = field(default_factory=dict)  # loads by one pointer for a row
     tile: Tile = field(default_factory=lambda: Tile(0))  # whose rows are being written

@@ -107,7 +107,9 @@ def load_near(
     ends = [(one, w.here)]
     w.write(f"br label %{labels[2]}")
     w.label(labels[1])
+    known = set(e.memo)
     ends.append((otherwise(), w.here))
+    e.forget([key for key in e.memo if key not in known])
     w.write(f"br label %{labels[2]}")
     w.label(labels[2])
     return meet(b, *ends)
