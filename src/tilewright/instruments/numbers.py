@@ -41,12 +41,16 @@ def made(
         yield from floats_made(op, operands, out, part, attrs, where)
     elif dtype.is_integer and dtype is not t.int1:
         yield from integers_made(op, operands, out, where)
+        if op in (r.reduce, r.scan) and attrs.get("combine") == "add":
+            yield from totals_made(op, operands[0], out, attrs, where)
 
 
 def keeps(origin: Origin, op: Op, out: Tile) -> Lanes | bool:
     """In which elements of a result what came in is still there."""
     dtype = out.type.dtype
     if origin.kind == "overflow":
+        if origin.op is not None:  # a total
+            return op not in ENDS
         whole = dtype.is_pointer or (dtype.is_integer and dtype is not t.int1)
         return whole and op not in ENDS
     if origin.kind in ("nan", "inf") and not origin.lost:
@@ -204,6 +208,16 @@ def integers_made(op: Op, operands: Sequence[Tile], out: Tile, where: Where) -> 
         lanes = x.data != out.data
         if lanes.any():
             yield Origin("overflow", where(), "a cast to int32 lost the upper bits"), lanes
+
+
+def totals_made(op: Op, x: Tile, out: Tile, attrs: dict[str, Any], where: Where) -> Made:
+    """Sums along a dimension that ran over; unsigned ones may be checksums."""
+    dtype = out.type.dtype
+    if dtype not in (t.int8, t.int16, t.int32):
+        return
+    lanes = op.eager(x.data.astype(np.int64), **attrs) != out.data
+    if lanes.any():
+        yield Origin("overflow", where(), f"a sum in {dtype} ran over", dtype=dtype, op=op), lanes
 
 
 def cast_from_float(x: Tile, out: Tile, where: Where) -> Made:

@@ -64,8 +64,8 @@ class Origins(Eager):
             self.follow(op, operands, out if isinstance(out, tuple) else (out,), attrs, region)
         if op.effect in KINDS:  # after it: what is out of bounds is no more than that
             self.look_at_operands(op, operands)
-        if op.effect in ("write", "atomic") and self.locks is not None:
-            self.look_at_lock(op, operands, out)
+        if op.effect in KINDS and self.locks is not None:
+            self.look_at_lock(op, operands, out, attrs)
         if op is memory.load:
             self.look_at_lanes(operands, out)
         elif op.effect == "atomic":
@@ -221,7 +221,8 @@ class Origins(Eager):
         if tile.marks is not None:
             for origin, lanes in tile.marks.lanes.items():
                 # Hashes and random numbers are computed in 32 bits and run over on purpose.
-                narrow = origin.dtype in (t.int8, t.int16) and kinds is VALUES
+                is_total = origin.kind == "overflow" and origin.op is not None
+                narrow = (is_total or origin.dtype in (t.int8, t.int16)) and kinds is VALUES
                 if (origin.kind in kinds or narrow) and (lanes & mask).any():
                     yield origin
 
@@ -242,23 +243,32 @@ class Origins(Eager):
             text = f"{text} in program {self.program}; code may be generated that relies on it"
             self.report(Finding("hint", self.name, "", self.program, self.loc(), text))
 
-    def look_at_lock(self, op: Op, operands: Sequence[Tile], out: Tile | None) -> None:
-        """A word that is exchanged until it was free, or made free again."""
-        pointer, value = operands[0], operands[op.access.value]
-        if pointer.type.shape or not value.type.dtype.is_integer:
+    def look_at_lock(
+        self, op: Op, operands: Sequence[Tile], out: Tile | None, attrs: dict[str, Any]
+    ) -> None:
+        """A word that is exchanged, or asked for, until it was free, or made free again."""
+        pointer, value = operands[0], out if op is memory.load else operands[op.access.value]
+        frame = None if pointer.type.shape or not value.type.dtype.is_integer else self.frame()
+        if frame is None:
+            return
+        awaited = is_awaited(frame.f_code.co_filename, frame.f_lineno)
+        if op is memory.load and not awaited:
             return
         where, new = self.element_of(pointer), int(value.data)
         before = new if out is None else int(out.data)
-        loc = self.loc()
-        got = op is not memory.store and before != new and loc is not None
-        if op is atomic.atomic_cas:
-            got = got and before == int(operands[1].data)
-        if got and is_awaited(loc.file, loc.line):
-            found = self.locks.take(self.name, self.program, Held(where, before, loc))
-            if found is not None:
-                self.report(found)
+        found = None
+        if op is atomic.atomic_cas and before != int(operands[1].data):
+            self.locks.ask_in_vain(self.program, where, self.loc())
+            return
+        is_sum = attrs.get("kind") == "add"
+        if op is memory.load or (is_sum and new == 0):
+            self.locks.poll(self.program, where, before)
+        elif awaited and op is not memory.store and before != new:
+            found = self.locks.take(self.name, self.program, Held(where, before, self.loc()))
         else:
-            self.locks.give_back(self.program, where, new)
+            found = self.locks.write(self.name, self.program, where, new, self.loc())
+        if found is not None:
+            self.report(found)
 
     # --- how that is told
 

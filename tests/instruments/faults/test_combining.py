@@ -143,6 +143,22 @@ outside = Family(
     COUNTS.replace(", mask=at < n))", "))").replace("other=0", "other=8"), counts, (),
 )  # fmt: skip
 
+TOTAL = """
+@triton.jit
+def rows(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * n + at, mask=at < n, other=0)
+    tl.store(out_ptr + row, tl.sum(x.to(tl.int64), axis=0) // n)
+    tl.store(out_ptr + row, tl.sum(x.to(tl.uint32) * 2654435761, axis=0) // 65536)
+"""
+total = Family(
+    "total", TOTAL, lambda k: rows(k, np.full((3, 20), 1 << 30), 1, np.int32),
+    (
+        Fault("in int32", "overflow", change("tl.sum(x.to(tl.int64), axis=0)", "tl.sum(x, axis=0)"),
+              argument="out_ptr", says="a sum in int32 ran over"),
+    ),
+)  # fmt: skip
 corrected = Family(
     "counts of which the masked are taken away",
     COUNTS.replace(", mask=at < n))", ") - tl.where(tl.arange(0, 8) == 0, BLOCK - n, 0))"),
@@ -150,5 +166,5 @@ corrected = Family(
 )  # fmt: skip
 
 test_twin, test_fault = cases(
-    product, logs, welford, from_the_end, forwards, histogram, outside, corrected
+    product, logs, welford, from_the_end, forwards, histogram, outside, corrected, total
 )

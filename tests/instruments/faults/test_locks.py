@@ -64,4 +64,48 @@ for old, new in OWN_FIRST:
     any_order = any_order.replace(old, new)
 guarded = Family("any order under one more lock", any_order, move, ())
 
-test_twin, test_fault = cases(by_cas, by_swap, guarded)
+ONE = """
+@triton.jit
+def add(lock, sums, x, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    value = tl.load(x + tl.program_id(0) * BLOCK + at)
+    while tl.atomic_cas(lock, 0, 1) == 1:
+        pass
+    before = tl.load(sums + at)
+    tl.store(sums + at, before + value)
+    tl.debug_barrier()
+    tl.atomic_xchg(lock, 0)
+"""
+TAKE = "    while tl.atomic_cas(lock, 0, 1) == 1:\n        pass\n"
+
+
+def in_two(name, poll, take):
+    text = f"    while {poll} == 1:\n        pass\n    {take}\n"
+    return Fault(name, "race", change(TAKE, text), at=f"    {take}", argument="lock",
+                 program=(1, 0, 0), says="tl.atomic_cas")  # fmt: skip
+
+
+def add(k):
+    k.add[(5,)](np.zeros(1, np.int32), np.zeros(16, np.float32), np.ones((5, 16), np.float32), 16)
+
+
+one = Family(
+    "one lock", ONE, add,
+    (
+        in_two("loaded, then stored", "tl.load(lock)", "tl.store(lock, 1)"),
+        Fault("loop the wrong way round", "race", change("0, 1) == 1:", "0, 1) == 0:"),
+              argument="lock", program=(0, 0, 0), says="compare with the other value",
+              also=("race",)),
+        in_two("read, then exchanged", "tl.atomic_add(lock, 0)", "tl.atomic_xchg(lock, 1)"),
+    ),
+)  # fmt: skip
+
+TURNS = ONE.replace(
+    TAKE,
+    """    while tl.atomic_add(lock, 0) != tl.program_id(0):
+        pass
+""",
+).replace("tl.atomic_xchg(lock, 0)", "tl.atomic_xchg(lock, tl.program_id(0) + 1)")
+turns = Family("one after the other", TURNS, add, ())
+
+test_twin, test_fault = cases(by_cas, by_swap, guarded, one, turns)
