@@ -1,6 +1,7 @@
 """Object code linked without LLVM: what it may contain, and what is left to LLVM."""
 
 import ctypes
+import os
 import struct
 import subprocess
 import sys
@@ -63,6 +64,16 @@ def test_variables_are_each_library_s_own():
     kept = [objects.link([code], ["next"], {}) for _ in range(2)]
     first, second = (NUMBER(one["next"]) for one in kept)
     assert [first(0), first(0), second(0)] == [41, 42, 41]
+
+
+def test_a_forked_child_has_variables_of_its_own():
+    linked = objects.link([image(COUNTER)], ["next"], {})
+    count = NUMBER(linked["next"])
+    child = os.fork()
+    if child == 0:
+        os._exit(count(0))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 41
+    assert count(0) == 41
 
 
 @pytest.mark.parametrize(

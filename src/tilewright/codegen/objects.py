@@ -22,7 +22,7 @@ SYMBOLS, RELOCATIONS, EMPTY = 2, 4, 8  # types of sections
 KNOWN = ("text", "rodata", "data", "bss")  # how the names of sections begin, after a dot
 UNWIND = "eh_frame"
 UNDEFINED, FIRST_RESERVED, ABSOLUTE = 0, 0xFF00, 0xFFF1  # in place of a section's number
-LOCAL, GLOBAL, WEAK = 0, 1, 2
+LOCAL = 0  # binding of a symbol
 PLAIN_KINDS = range(5)  # of symbols: none, data, code, section, file
 ADDRESS, RELATIVE, CALL = 1, 2, 4  # R_X86_64_64, _PC32, _PLT32
 BY_TABLE = (9, 41, 42)  # R_X86_64_GOTPCREL, _GOTPCRELX, _REX_GOTPCRELX
@@ -162,7 +162,7 @@ class Linker:
     def link(self, exports: Sequence[str]) -> Mapped:
         names = dict.fromkeys(n for o in self.objects for n, _ in o.outer())
         offsets, table, fixed, size = self.layout(len(names))
-        memory = mmap.mmap(-1, size)
+        memory = fresh(size)
         base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
         self.memory, self.base = memory, base
         for (o, i), offset in offsets.items():
@@ -237,6 +237,11 @@ class Linker:
         if kind == CALL and not -NEAR <= distance < NEAR:
             distance = self.entries[name] + addend - place
         DISTANCE.pack_into(self.memory, place - self.base, distance)
+
+
+def fresh(size: int) -> mmap.mmap:
+    """Zeroed memory of this process alone: a forked child gets a copy."""
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
 def whole_pages(size: int) -> int:

@@ -48,7 +48,7 @@ def identity() -> str:
     if not objects.is_possible():
         return ""
     try:
-        memory = mmap.mmap(-1, mmap.PAGESIZE)
+        memory = objects.fresh(mmap.PAGESIZE)
         memory[: len(ASK)] = ASK
         memory[SECOND : SECOND + len(ENABLED)] = ENABLED
         address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
