@@ -117,6 +117,7 @@ class Memory:
     row_values: dict[tuple, Lane] = field(default_factory=dict)  # loads by one pointer for a row
     tile: Tile = field(default_factory=lambda: Tile(0))  # whose rows are being written
     sure: Sure | None = None  # what holds in all of it, as has been asked
+    takes_near: bool = True  # whether loads of near places have a way of their own
     fault_label: str = "leave"
     may_be_alone: bool = False  # whether atomics may ask if another thread can meet them
     is_asking: bool = False
