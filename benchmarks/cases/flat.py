@@ -305,8 +305,11 @@ def scatter_case(n: int) -> Case:
 CASES = [
     row_case(scale_rows_kernel, "rows by //", 64, 1000),
     row_case(scale_rows_kernel, "rows by //", 1024, 1000),
+    row_case(scale_rows_kernel, "rows by //", 1024, 64),
+    row_case(scale_rows_kernel, "rows by //", 8192, 7),
     row_case(add_bias_kernel, "bias by %", 64, 1000),
     row_case(add_bias_kernel, "bias by %", 1024, 1000),
+    row_case(add_bias_kernel, "bias by %", 8192, 7),
     channels_case(1, 64, 28),
     channels_case(16, 64, 28),
     permute_case((16, 16, 256), (1, 0, 2)),

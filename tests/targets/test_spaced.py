@@ -85,3 +85,37 @@ def test_the_main_part_does_not_gather():
     x, out = np.zeros(256, np.float32), np.zeros(128, np.float32)
     handle = every_kernel[(1,)](x, out, 128, APART=2, BLOCK=128)
     assert len(re.findall("call .*masked.gather", handle.asm["llvm"])) == 1
+
+
+@tw.jit
+def stride_kernel(x_ptr, out_ptr, rows, n, step_row, step, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    row, at = tl.arange(0, ROWS)[:, None], tl.arange(0, BLOCK)[None, :]
+    on = (row < rows) & (at < n)
+    x = tl.load(x_ptr + row * step_row + at * step, mask=on)
+    tl.store(out_ptr + row * n + at, x, mask=on)
+
+
+@tw.jit
+def loaded_stride_kernel(x_ptr, step_ptr, out_ptr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, tl.load(x_ptr + at * tl.load(step_ptr)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("rows", [3, 8])
+@pytest.mark.parametrize("n", [1, 40, 64])
+@pytest.mark.parametrize("step", [1, 2, 3, 0, 70])
+def test_strides_known_at_run_time(step, n, rows, dtype):
+    width = (n - 1) * step + 1
+    x, out = numbers(rows * width, dtype), guarded(np.zeros((rows, n), dtype))
+    stride_kernel[(1,)](x, out, rows, n, width, step, ROWS=8, BLOCK=64)
+    want = np.lib.stride_tricks.as_strided(x, (rows, n), (width * x.itemsize, step * x.itemsize))
+    np.testing.assert_array_equal(out, want)
+
+
+@pytest.mark.parametrize("step", [1, 2, -1, 5])
+def test_strides_that_are_loaded(step):
+    x, out = numbers(64 * 5, np.float32), guarded(np.zeros(64, np.float32))
+    first = x[63:] if step < 0 else x
+    loaded_stride_kernel[(1,)](first, np.array([step], np.int32), out, BLOCK=64)
+    np.testing.assert_array_equal(out, x[63::-1] if step < 0 else x[: 64 * step : step])

@@ -34,8 +34,8 @@ def write_pieces(n: NestWriter, index: list[Index], sites: list[Site]) -> None:
         bound = b.minimum(b.maximum(held.limit, e.const(0)), bound)
     digits, tests = find_digits(e, sites)
     sure, inside = look_inside(n, row, held, bound) if tests else (Sure(), [])
-    main = b.bit_and(bound, e.const(-width))
-    main = b.select(both(e, [*tests, *inside]), main, e.const(0)) if tests else main
+    full = main = b.bit_and(bound, e.const(-width))
+    main = b.select(both(e, [*tests, *inside]), full, e.const(0)) if tests else full
     unroll = n.reductions.copies(length, width)
     n.reductions.unrolled = e.true.lane
     n.memory.sure = sure
@@ -53,20 +53,25 @@ def write_pieces(n: NestWriter, index: list[Index], sites: list[Site]) -> None:
     e.forget(loop.close())
     n.reductions.take_carried(carried)
     n.memory.sure, e.row = None, whole
-    write_rest(n, index, main, end, held)
+    if tests:
+        whole.true_masks = frozenset() if held is None else frozenset([held.limit.text])
+        n.chunk_loop(index, main, full, width, 1)
+        whole.true_masks = frozenset()
+    if held is not None:
+        n.memory.takes_near = False  # in one chunk
+        write_rest(n, index, full, end, held)
+        n.memory.takes_near = True
 
 
-def write_rest(
-    n: NestWriter, index: list[Index], main: Lane, end: Lane, held: Prefix | None
-) -> None:
-    """The rest of a row in chunks; those in which its mask is off read nothing."""
+def write_rest(n: NestWriter, index: list[Index], full: Lane, end: Lane, held: Prefix) -> None:
+    """The rest of a row in masked chunks; those in which its mask is off read nothing."""
     e, b, row = n.e, n.b, n.e.row
-    if held is None or end.known is None:
-        n.chunk_loop(index, main, end, row.width, 1)
+    if end.known is None:
+        n.chunk_loop(index, full, end, row.width, 1)
         return
     some = b.minimum(b.maximum(held.limit, e.const(0)), end)
     some = b.bit_and(b.add(some, e.const(row.width - 1)), e.const(-row.width))
-    n.chunk_loop(index, main, some, row.width, 1)
+    n.chunk_loop(index, full, some, row.width, 1)
     row.off_masks = frozenset([held.limit.text])
     n.chunk_loop(index, some, end, row.width, 1)
     row.off_masks = frozenset()

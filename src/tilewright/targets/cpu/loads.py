@@ -7,7 +7,7 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Value
 from tilewright.ir.types import DType
 from tilewright.targets.cpu.bounds import check_one
-from tilewright.targets.cpu.branches import value_where
+from tilewright.targets.cpu.branches import either, value_where
 from tilewright.targets.cpu.forms import Form, Index, Prefix, Uniform, Vector
 from tilewright.targets.cpu.lane_memory import gather, load_memory, masked_load, spaced_load
 from tilewright.targets.cpu.memory import Access, Memory
@@ -158,12 +158,34 @@ def read_each(m: Memory, inst: Inst, index: tuple[Index, ...], a: Access, fill: 
     if a.unmasked and m.is_spaced(a):
         lane = spaced_load(b, a.pointer.base, a.pointer.stride, memory, width)
         return b.ne(lane, b.const(0, memory, width)) if a.dtype is t.int1 else lane
+    if a.unmasked and m.may_be_spaced(a):
+        return load_by_stride(m, inst, index, a)
     mask = b.splat(e.lanes_of(a.mask), width)
     passing = b.splat(e.lanes_of(fill), width) if fill is not None else b.const(0, a.dtype, width)
     if a.dtype is t.int1:
         passing = b.cast(passing, memory)
     lane = load_masked(m, inst, index, a, mask, passing, memory)
     return b.ne(lane, b.const(0, memory, width)) if a.dtype is t.int1 else lane
+
+
+def load_by_stride(m: Memory, inst: Inst, index: tuple[Index, ...], a: Access) -> Lane:
+    """The lanes of a chunk whose stride shows at run time: of neighbours and of every other
+    element by whole vectors, which memory sees coming, unlike gathers."""
+    e, b, width = m.e, m.e.b, m.e.row.width
+    place, size = a.pointer.base, a.size
+    every, nothing = b.const(True, t.int1, width), b.const(0, a.dtype, width)
+
+    def apart() -> Lane:
+        return gather(b, m.addresses(inst, index, a), every, nothing, size)
+
+    def spaced() -> Lane:
+        is_other = b.eq(a.pointer.stride, e.const(2 * size)).text
+        other = lambda: spaced_load(b, place, 2 * size, a.dtype, width)  # noqa: E731
+        return either(e.w, b, is_other, ("other", "apart"), (other, apart))
+
+    is_next = b.eq(a.pointer.stride, e.const(size)).text
+    plain = lambda: load_memory(b, place, a.dtype, width)  # noqa: E731
+    return either(e.w, b, is_next, ("next", "spaced"), (plain, spaced))
 
 
 def load_masked(

@@ -117,6 +117,8 @@ class Memory:
     row_values: dict[tuple, Lane] = field(default_factory=dict)  # loads by one pointer for a row
     tile: Tile = field(default_factory=lambda: Tile(0))  # whose rows are being written
     sure: Sure | None = None  # what holds in all of it, as has been asked
+    is_by_stride: bool = False  # whether a row has loads that go by a stride known at run time
+    takes_near: bool = True  # whether loads of near places have a way of their own
     fault_label: str = "leave"
     may_be_alone: bool = False  # whether atomics may ask if another thread can meet them
     is_asking: bool = False
@@ -188,6 +190,7 @@ class Memory:
         key = (inst, tuple(i.key for i in index))
         if e.row.cuts is not None and e.row.start is None:
             return a  # of a first piece that is only sought
+        self.is_by_stride = self.is_by_stride or self.may_be_spaced(a)
         if isinstance(a.mask, Prefix):
             a.limit = a.mask.limit
         elif isinstance(a.mask, Uniform) and not a.unmasked and e.row.start is None:
@@ -359,6 +362,12 @@ class Memory:
         """Whether an access of a whole chunk goes by vectors though it isn't contiguous."""
         steps = isinstance(a.pointer, Steps) and isinstance(a.pointer.stride, int)
         return steps and self.e.row.width > 1 and is_spaced(a.pointer.stride, a.size)
+
+    def may_be_spaced(self, a: Access) -> bool:
+        """Whether it shows at run time that an access of a chunk can go by vectors."""
+        steps = isinstance(a.pointer, Steps) and isinstance(a.pointer.stride, Lane)
+        is_plain = a.dtype is not t.int1 and a.size >= 4 and self.e.row.width > 1
+        return steps and is_plain and self.counters is None and self.checks is None
 
     # --- assertions
 

@@ -48,7 +48,7 @@ def find_near(m: Memory, inst: Inst, index: tuple[Index, ...], a: Access) -> Nea
     """The places of a load, if they lie near each other, and the machine can use that."""
     e, b = m.e, m.e.b
     key = (a.size, e.row.width)
-    if key not in PERMUTES or m.counters is not None or b.target != "x86":
+    if key not in PERMUTES or m.counters is not None or not m.takes_near or b.target != "x86":
         return None
     if PERMUTES[key][0] not in b.features or m.bounded(inst) is None:
         return None

@@ -102,7 +102,9 @@ class NestWriter:
         width = self.lanes_of_chunk(nest)
         e.row = Row(width, length, self.w.at)
         self.reductions = RowReductions(e, nest)
-        sites = find_sites(e, nest.anchors, nest.axis, lambda: self.look_at_all(index))
+        sites = []
+        if self.memory.counters is None and self.memory.checks is None:  # which look at each lane
+            sites = find_sites(e, nest.anchors, nest.axis, lambda: self.look_at_all(index))
         if sites:
             write_pieces(self, index, sites)
         else:
@@ -127,6 +129,7 @@ class NestWriter:
     def look_at_all(self, index: list[Index]) -> tuple[Index, ...]:
         """Evaluate the row of every anchor; gives its index."""
         self.store_limits: list[Lane | None] = []
+        self.memory.is_by_stride = False
         row = list(index)
         row[self.nest.axis] = self.e.row_index()
         for anchor in self.nest.anchors:
@@ -152,7 +155,8 @@ class NestWriter:
         unroll = self.reductions.copies(length, width)
         if not self.reductions.along and length >= LONG_ROW * width and self.is_light():
             unroll = UNROLL
-        if self.memory.sure is not None:
+        is_long = self.memory.is_by_stride  # each of its chunks, which are then written once
+        if self.memory.sure is not None and not is_long:
             unroll = min(UNROLL, length // width)
         self.reductions.unrolled = e.true.lane
         limits = e.row.limits
@@ -164,7 +168,8 @@ class NestWriter:
         bound = e.within_limits(e.const(length)) if limits else end
         bound = b.maximum(bound, e.const(0))
         rest = self.rest_end(length) if self.clip is None else end
-        if length <= SHORT_ROW * width and (self.reductions.along or self.is_light()):
+        is_short = length <= SHORT_ROW * width and not is_long
+        if is_short and (self.reductions.along or self.is_light()):
             self.write_short(index, length, width, b.ge(bound, e.const(length)), rest)
             return
         main = b.bit_and(bound, e.const(-block))
