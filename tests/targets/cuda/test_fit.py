@@ -79,18 +79,21 @@ def test_a_kernel_without_checks_has_one_version():
 
 
 @pytest.mark.parametrize(
-    ("whole", "squeezed", "taken"),
+    ("whole", "squeezed", "products", "taken"),
     [
-        (Built(b"", 150), Built(b"", 128), True),
-        (Built(b"", 150), Built(b"", 128, local=200), True),  # for twice as many programs
-        (Built(b"", 150), Built(b"", 128, is_serial=True), False),
-        (Built(b"", 84), Built(b"", 80, local=16), True),
-        (Built(b"", 84), Built(b"", 80, local=200), False),
-        (Built(b"", 36), Built(b"", 32), False),  # enough run at a time
+        (Built(b"", 150), Built(b"", 128), False, True),
+        (Built(b"", 150), Built(b"", 128, local=200), False, False),
+        (Built(b"", 150), Built(b"", 128, local=200), True, True),  # two for one
+        (Built(b"", 150), Built(b"", 128, is_serial=True), True, False),
+        (Built(b"", 84), Built(b"", 80, local=16), False, True),
+        (Built(b"", 84), Built(b"", 80), True, True),
+        (Built(b"", 84), Built(b"", 80, local=200), True, False),  # three for two
+        (Built(b"", 36), Built(b"", 32), False, False),  # enough run at a time
     ],
 )
-def test_registers_give_way_to_programs(whole, squeezed, taken):
+def test_registers_give_way_to_programs(whole, squeezed, products, taken):
     text, built = text_of(bounds=False), []
+    text += "; wgmma.mma_async" if products else ""
 
     def build(version: str) -> Built:
         built.append(version)

@@ -29,7 +29,7 @@ PORTION = WARP_REGISTERS // WARP  # registers of a thread are counted in these
 
 ENOUGH = 0.5  # of the threads that a processor can hold; more hide little
 SPILLED = 16  # bytes of local memory that one more program is worth
-SPILLED_FOR_TWICE = 384  # and twice as many programs, as of what is done once
+SPILLED_FOR_TWICE = 384  # and twice as many, where that is outside of the loop of products
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +68,9 @@ class Fit:
     build: Callable[[str], Built]
 
     def best(self, whole: Built) -> Built:
-        if WARPGROUPS in self.text and self.programs(whole.registers).programs > 1:
-            return whole  # two are enough for tensor cores
         found = self.as_usual(whole)
+        if WARPGROUPS in self.text and is_worse(found, whole, SPILLED):
+            found = whole
         return self.squeezed(found) if found is whole else found
 
     def as_usual(self, whole: Built) -> Built:
@@ -94,10 +94,9 @@ class Fit:
         if not fits or now.share >= ENOUGH:
             return whole
         found = self.limited(now.programs + 1)
-        most = SPILLED_FOR_TWICE if now.programs == 1 else SPILLED
-        if found is None or found.is_serial > whole.is_serial or found.local > whole.local + most:
-            return whole
-        return found
+        is_alone = now.programs == 1 and WARPGROUPS in self.text
+        most = SPILLED_FOR_TWICE if is_alone else SPILLED
+        return whole if found is None or is_worse(found, whole, most) else found
 
     def limited(self, programs: int) -> Built | None:
         """Built for so many programs; None where the assembler needs more registers."""
@@ -113,3 +112,8 @@ class Fit:
 
     def programs(self, registers: int) -> Occupancy:
         return occupancy(self.arch, self.warps, registers, self.shared)
+
+
+def is_worse(found: Built, whole: Built, most: int) -> bool:
+    """Whether fewer registers cost more than so many bytes, or the order of products."""
+    return found.is_serial > whole.is_serial or found.local > whole.local + most
