@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -293,6 +294,15 @@ class Evaluator:
         for key in keys:
             self.memo.pop(key, None)
             self.met.pop(key, None)
+
+    @contextlib.contextmanager
+    def one_way(self) -> Iterator[None]:
+        """What is computed inside, in one way of a branch, is not known after it."""
+        memo = self.w.scopes[self.w.at].memo
+        count = len(memo)
+        yield
+        self.forget(memo[count:])
+        del memo[count:]
 
     def scalar(self, value: Value) -> Uniform:
         """The form of a value without dimensions."""

@@ -62,7 +62,8 @@ def load_all_or_none(
     passing = e.lanes_of(fill) if fill is not None else b.const(0, a.dtype)
     condition, a.mask = a.mask.lane, e.true
     passing = b.splat(passing, e.row.width)
-    return value_where(e.w, b, condition, lambda: load_lanes(m, inst, index, a, fill), passing)
+    with e.one_way():
+        return value_where(e.w, b, condition, lambda: load_lanes(m, inst, index, a, fill), passing)
 
 
 def load_for_row(m: Memory, inst: Inst, index: tuple[Index, ...], a: Access) -> None:

@@ -107,9 +107,8 @@ def load_near(
     ends = [(one, w.here)]
     w.write(f"br label %{labels[2]}")
     w.label(labels[1])
-    known = set(e.memo)
-    ends.append((otherwise(), w.here))
-    e.forget([key for key in e.memo if key not in known])
+    with e.one_way():
+        ends.append((otherwise(), w.here))
     w.write(f"br label %{labels[2]}")
     w.label(labels[2])
     return meet(b, *ends)

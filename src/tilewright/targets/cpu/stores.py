@@ -31,7 +31,7 @@ def store(m: Memory, inst: Inst, index: tuple[Index, ...]) -> None:
     a.mask = m.covered(a.mask, index)
     if a.all_or_none and e.row.start is not None:
         condition, a.mask = a.mask.lane, e.true
-        with where(e.w, condition):
+        with where(e.w, condition), e.one_way():
             store_lanes(m, inst, index, a, lane)
         return
     store_lanes(m, inst, index, a, lane)
