@@ -242,6 +242,38 @@ def test_launch_hooks():
 
 
 @pytest.mark.cpu
+def test_hooks_slow_no_launches_unless_there_are_some():
+    """Who reads the hooks, as TorchInductor does, leaves launches their short way."""
+    import triton
+    from triton import knobs
+
+    from tilewright.runtime.observers import launch_observers
+
+    @triton.jit
+    def idle(x):
+        pass
+
+    with tilewright.options(target="cpu"):
+        idle[(1,)](6)  # hooks that an earlier test had are given up
+        chain = knobs.runtime.launch_enter_hook
+        assert chain == [] == chain.calls and not launch_observers
+        seen = []
+        for add in (
+            chain.append,
+            chain.add,
+            lambda f: chain.extend([f]),
+            lambda f: chain.__iadd__([f]),
+        ):
+            add(seen.append)
+            idle[(1,)](6)
+            assert len(seen) == 1 and launch_observers
+            chain.remove(seen.append)
+            idle[(1,)](6)
+            assert len(seen) == 1 and not launch_observers
+            seen.clear()
+
+
+@pytest.mark.cpu
 def test_what_hooks_are_told():
     import triton
     from triton import knobs

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,9 +25,31 @@ propagate_env = True
 class HookChain(list):
     """Functions that are called one after the other."""
 
+    filled: Callable[[], Any] = staticmethod(lambda: None)  # called when there is one more
+
+    @property
+    def calls(self) -> HookChain:
+        """Under Triton's name."""
+        return self
+
     def add(self, fn: Callable) -> None:
         if fn not in self:
             self.append(fn)
+
+    def append(self, fn: Callable) -> None:
+        self.insert(len(self), fn)
+
+    def insert(self, place: Any, fn: Callable) -> None:
+        super().insert(place, fn)
+        self.filled()
+
+    def extend(self, functions: Iterable[Callable]) -> None:
+        for fn in functions:
+            self.append(fn)
+
+    def __iadd__(self, functions: Iterable[Callable]) -> HookChain:
+        self.extend(functions)
+        return self
 
     def remove(self, fn: Callable) -> None:
         if fn in self:
@@ -155,13 +178,18 @@ class LaunchMetadata(dict):
 
 
 class Hooks(LaunchObserver):
-    """Calls a program's hooks around launches and compilations."""
+    """Calls a program's hooks around launches and compilations.
+
+    Launches that somebody sees go the long way, so it looks on only while there are hooks.
+    """
 
     def launch(self, launch: Launch) -> Any:
         metadata = LaunchMetadata(launch.jit, launch.grid, launch.arguments, launch.options)
         call(runtime.launch_enter_hook, metadata)
         result = launch.run()
         call(runtime.launch_exit_hook, metadata)
+        if not (runtime.launch_enter_hook or runtime.launch_exit_hook):
+            launch_observers[:] = [o for o in launch_observers if o is not self]
         return result
 
     def compilation(self, jit: Any, launch: Any, handle: Any) -> None:
@@ -248,17 +276,18 @@ class runtime_knobs(base_knobs):
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
-        if name in AROUND_COMPILATIONS and value is not None:
-            add_once(compile_observers, hooks.compilation)
-        if name in AROUND_LAUNCHES and value:
-            add_once(launch_observers, hooks)
+        if isinstance(value, HookChain):
+            value.filled = partial(attend, name)
+        if value:
+            attend(name)
 
-    def __getattribute__(self, name: str) -> Any:
-        if name in AROUND_LAUNCHES:
-            add_once(launch_observers, hooks)  # whoever asks may add to the chain
-        if name in AROUND_LOADING:
-            add_once(compile_observers, hooks.compilation)
-        return super().__getattribute__(name)
+
+def attend(name: str) -> None:
+    """From now on what this hook is told of asks for it."""
+    if name in AROUND_LAUNCHES:
+        add_once(launch_observers, hooks)
+    if name in AROUND_COMPILATIONS or name in AROUND_LOADING:
+        add_once(compile_observers, hooks.compilation)
 
 
 hooks = Hooks()
