@@ -146,20 +146,20 @@ def erfcx(x):
     return a.where(x > 25.0, far, m.exp(a.minimum(x, 25.0) * a.minimum(x, 25.0)) * m.erfc(x))
 
 
-LANCZOS = (
-    0.99999999999980993227684700473478, 676.520368121885098567009190444019,
-    -1259.13921672240287047156078755283, 771.3234287776530788486528258894,
-    -176.61502916214059906584551354, 12.507343278686904814458936853,
-    -0.13857109526572011689554707, 9.984369578019570859563e-6, 1.50563273514931155834e-7,
+# Lanczos' sum for g = 7, as a quotient of polynomials in x - 1.
+LANCZOS_TOP = (
+    10619610.099075992, 11246929.484659921, 5210869.017760827, 1379496.265878669,
+    228235.21549971408, 24165.510665029473, 1599.0425347220414, 60.458333333341905,
+    0.9999999999998099,
 )  # fmt: skip
+LANCZOS_BOTTOM = (40320.0, 109584.0, 118124.0, 67284.0, 22449.0, 4536.0, 546.0, 36.0, 1.0)
 
 
 def log_gamma(x: tensor) -> tensor:
     """log(gamma(x)) for x >= 0.5."""
     x = x - 1
-    total = LANCZOS[0]
-    for i, factor in enumerate(LANCZOS[1:], 1):
-        total = factor / (x + i) + total
+    near = a.minimum(x, 1e30)  # further out the quotient is the same, and its parts overflow
+    total = polynomial(near, LANCZOS_TOP) / polynomial(near, LANCZOS_BOTTOM)
     base = x + 7.5
     return 0.91893853320467274178 + (x + 0.5) * m.log(base) - base + m.log(total)
 
@@ -174,9 +174,9 @@ def sine_of_pi(x: tensor) -> tensor:
 @in_double
 def lgamma(x):
     """log(|gamma(x)|)."""
-    reflected = log_gamma(a.maximum(1 - x, 0.5))
-    below = m.log(PI / m.abs(sine_of_pi(x))) - reflected
-    out = a.where(x < 0.5, below, log_gamma(a.maximum(x, 0.5)))
+    above = log_gamma(a.where(x < 0.5, 1 - x, x))
+    below = m.log(PI / m.abs(sine_of_pi(x))) - above
+    out = a.where(x < 0.5, below, above)
     pole = (x <= 0) & (m.floor(x) == x)
     out = a.where(pole | isinf(x), float("inf"), out)
     return a.where(x != x, x, out)
@@ -185,8 +185,8 @@ def lgamma(x):
 @in_double
 def tgamma(x):
     """gamma(x)."""
-    above = m.exp(log_gamma(a.maximum(x, 0.5)))
-    below = PI / (sine_of_pi(x) * m.exp(log_gamma(a.maximum(1 - x, 0.5))))
+    above = m.exp(log_gamma(a.where(x < 0.5, 1 - x, x)))
+    below = PI / (sine_of_pi(x) * above)
     out = a.where(x < 0.5, below, above)
     out = a.where(x == 0, copysign(float("inf"), x), out)
     pole = (x < 0) & (m.floor(x) == x)
