@@ -302,3 +302,42 @@ def test_a_loop_that_does_not_end(all_native, monkeypatch):
         with pytest.raises(DeadlockError, match="is in a loop that does not end"):
             counts_up[(1,)](np.zeros(1, np.int32), 1000, 3)
     assert [(f.kind, f.loc.text) for f in findings] == [("deadlock", "i != n")]
+
+
+@tilewright.jit
+def search(x, wanted, out, n):
+    value = tl.load(wanted + tl.program_id(0))
+    low, high = 0, n
+    while low < high:
+        middle = (low + high) // 2
+        if tl.load(x + middle) < value:
+            low = middle + 1
+        else:
+            high = middle
+    tl.store(out + tl.program_id(0), low)
+
+
+@tilewright.jit
+def handed_on(flags, out):
+    p = tl.program_id(0)
+    seen = p == 0
+    while not seen:
+        if p > 0:
+            seen = tl.load(flags + p - 1, volatile=True) != 0
+    tl.store(out + p, p)
+    tl.atomic_xchg(flags + p, 1)
+
+
+def test_loops_over_memory_that_stays_wait_for_nobody(all_native):
+    x = np.sort(np.random.default_rng(0).standard_normal(1000))
+    out = np.empty(300, np.int64)
+    with checking() as findings:
+        search[(300,)](x, x[100:400].copy(), out, 1000)
+    assert not findings
+    assert not findings.remarks
+    assert (out == np.arange(100, 400)).all()
+    with checking() as findings:
+        handed_on[(5,)](np.zeros(5, np.int32), np.zeros(5, np.int32))
+    assert findings.remarks == [
+        "handed_on was stepped through in Python: its programs wait for each other"
+    ]

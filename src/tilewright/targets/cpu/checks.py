@@ -117,6 +117,12 @@ class Checks:
         stores = (inst for inst in plan.kernel.walk() if inst.op.effect == "write")
         self.folding = {i for i in stores if not plan.distinct(i.operands[0])}
 
+    def may_change(self, inst: Inst) -> bool:
+        """Whether an instruction reads memory that programs of the launch may change."""
+        if inst.op.effect not in ("read", "atomic"):
+            return False
+        return self.groups[self.m.param(inst)].kinds != {"load"}
+
     def refuse_waits(self, waits: bool) -> None:
         """Raise where programs wait for each other, which must run at the same time."""
         if waits:

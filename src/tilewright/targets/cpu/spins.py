@@ -63,6 +63,25 @@ def spread(block: Block, tainted: set[Value]) -> None:
             tainted.update(inst.results)
 
 
+def depends(loop: Inst, reads: list[Inst]) -> bool:
+    """Whether what some instructions inside of a loop read decides if it goes on."""
+    condition, body = loop.blocks
+    tainted = {result for inst in reads for result in inst.results}
+    for outer in (i for block in loop.blocks for i in block.insts):
+        if not set(reads).isdisjoint(i for block in outer.blocks for i in walk(block)):
+            tainted.update(outer.results)
+    ends = body.terminator.operands if body.terminator is not None else ()
+    size = -1
+    while size < len(tainted):
+        size = len(tainted)
+        for block in loop.blocks:
+            spread(block, tainted)
+        for p, q, end in zip(condition.params, body.params, ends, strict=True):
+            if end in tainted:
+                tainted |= {p, q}
+    return condition.terminator.operands[0] in tainted
+
+
 @dataclass(eq=False, slots=True)
 class Spin:
     """The text that a `while` loop has beside its own; none but a poll in one that computes."""
@@ -78,7 +97,10 @@ class Spin:
         spin = cls(x, inst, is_spin(inst), x.memory.moves)
         if spin.may_wait:
             insts = (i for block in inst.blocks for i in walk(block))
-            looks = any(i.op.effect in ("read", "atomic") for i in insts)
+            if x.memory.checks is None:
+                looks = any(i.op.effect in ("read", "atomic") for i in insts)
+            else:  # which knows whose memory programs change
+                looks = depends(inst, [i for i in insts if x.memory.checks.may_change(i)])
             x.waits = x.waits or (looks and not takes_lock(x.kernel.body, inst))
             x.imports[WAIT] = f"i64 @{WAIT}(ptr, ptr)"
             x.imports[GO_ON] = f"void @{GO_ON}(ptr, ptr)"
