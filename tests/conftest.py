@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import signal
 
 import hypothesis
 import pytest
@@ -44,3 +45,11 @@ def own_cache(tmp_path_factory):
         del os.environ["TILEWRIGHT_CACHE_DIR"]
     else:
         os.environ["TILEWRIGHT_CACHE_DIR"] = before
+
+
+@pytest.fixture(scope="session", autouse=True)
+def interrupts():
+    """Ctrl-C interrupts, also where a shell runs the tests in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
