@@ -80,6 +80,8 @@ def fit(x: Lowering, loop: Inst, shape: tuple[int, ...], axis: int, width: int) 
         return None
     across = [n for d, n in enumerate(shape) if d != axis and n > 1]
     reading = [i for i in loads(loop) if reads_all(x, i, shape)] if room < whole else []
+    if reading and length >= LONG:
+        return None  # each turn takes its loads' masks and ends row by row, which is worth more
     room = min(room, MOST_STREAMED) if reading else room
     side_by_side = reading or not across
     chunks = min(length, room if side_by_side else max(1, room // min(across[-1], MOST_ROWS)))

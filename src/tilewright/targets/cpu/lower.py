@@ -55,7 +55,7 @@ products = later("tilewright.targets.cpu.products")
 wholes = later("tilewright.targets.cpu.wholes")
 
 MEMSET = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
-CLEARED_BYTES = 512  # fewer take as long as a call
+CLEARED_BYTES = 1 << 14  # from here on a call is faster than stores in loops
 MOST_SCRATCH = 1 << 30  # bytes of a program, and each thread has its own
 
 
@@ -254,11 +254,11 @@ class Lowering:
         return anchor.kind == "assign" and self.same_buffer(anchor.target, anchor.value)
 
     def is_cleared(self, anchor: Anchor) -> bool:
-        """Whether all that happens is that a tile which takes many stores becomes zero."""
+        """Whether all that happens is that a large tile of many rows becomes zero."""
         if anchor.kind != "assign" or not is_zero(anchor.value):
             return False
         type = self.e.buffers[anchor.target].type
-        return type.size * type.dtype.bytes >= CLEARED_BYTES
+        return len(type.shape) > 1 and type.size * type.dtype.bytes >= CLEARED_BYTES
 
     def clear(self, buffer: Buffer) -> None:
         size = buffer.type.size * buffer.type.dtype.bytes
