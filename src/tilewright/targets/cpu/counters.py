@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from tilewright.targets.cpu.memory import Access, Memory
 
 COUNTERS_SLOT = 4  # of the argument block
-MEMSET = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
 
 
 class Counters:
@@ -54,13 +53,10 @@ class Counters:
         place, go = self.map_place(inst, site, e.lanes_at_start(a.pointer), a.size)
         if place is None:
             return
-        b.require(MEMSET)
         zero = e.const(0)
         positive = b.maximum(count, zero)
         length = positive if a.contiguous else b.minimum(positive, e.const(1))
-        e.w.write(
-            f"call void @llvm.memset.p0.i64(ptr {place.text}, i8 1, i64 {length.text}, i1 false)"
-        )
+        e.w.fill(place.text, 1, length.text)
         self.end_map(go)
 
     def expect(self, inst: Inst) -> None:

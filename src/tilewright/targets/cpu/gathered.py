@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from tilewright.targets.cpu.products import Packed
 
 FEWEST_BYTES = 32  # of a row: shorter ones are gathered element by element
-MEMSET = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +119,7 @@ class Table:
         if rows.row_masks:
             self.zeros = x.new_scratch(rows.length * self.size, forever=True)
             with x.e.w.outside(0):
-                clear(x, self.zeros, rows.length * self.size)
+                x.e.w.fill(self.zeros, 0, rows.length * self.size)
         x.e.w.write(f"store i8 0, ptr {self.flag}")
         shape = list(rows.pointer.type.shape)
         shape[rows.axis] = 1
@@ -232,7 +231,7 @@ def call_routine(x: Lowering, anchor: Anchor, place: Packed, table: Table) -> No
     count, length = reversed(needed) if rows.flipped else needed
     target, size = (place.b, place.b_bytes) if anchor.side else (place.a, place.a_bytes)
     if table.on.lane.text != length.text:
-        clear(x, target, size, 0 if anchor.side else g.bias)
+        x.e.w.fill(target, 0 if anchor.side else g.bias, size)
         length = e.b.minimum(length, table.on.lane)
     if (anchor.side == 1) != rows.flipped and g.panel.k_group > 1:
         # Rows are steps of k then: those that make a group whole are off, so they are zeros.
@@ -255,8 +254,3 @@ def routine(x: Lowering, anchor: Anchor, place: Packed) -> Function:
         )  # fmt: skip
     make = pack_transposed_function if rows.flipped else pack_rows_function
     return make(g.k, g.n, dtype, g.operand, g.panel, machine, gathered=True)
-
-
-def clear(x: Lowering, place: str, size: int, byte: int = 0) -> None:
-    x.e.w.declare(MEMSET)
-    x.e.w.write(f"call void @llvm.memset.p0.i64(ptr {place}, i8 {byte}, i64 {size}, i1 false)")

@@ -25,7 +25,6 @@ KEPT_BYTES = 384 << 10  # of all products of a kernel: a part of what the second
 MOST_TILES = 64
 FEWEST_TILES = 2
 HEAD, TAG = 64, 32  # bytes: number of the next tile, is it kept, was one found, the first tile
-MEMSET = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
 
 FIND = Function("tw_find_kept", """\
 define ptr @tw_find_kept(ptr %state, ptr %tiles, i64 %count, i64 %size, ptr %spare, ptr %first,
@@ -120,9 +119,8 @@ def keep_tiles(x: Lowering, source: Source, home: Block, size: int) -> Kept | No
     state = x.new_scratch(HEAD + TAG * count, forever=True)
     tiles = x.new_scratch(count * size, forever=True)
     w = x.e.w
-    w.declare(MEMSET)
     with w.outside(0):
-        w.write(f"call void @llvm.memset.p0.i64(ptr {state}, i8 0, i64 {HEAD + TAG * count}, i1 0)")
+        w.fill(state, 0, HEAD + TAG * count)
         found = w.fresh()
         w.write(f"{found} = getelementptr i64, ptr {state}, i64 2")
         w.write(f"store i64 1, ptr {found}")

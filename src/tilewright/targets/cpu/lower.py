@@ -54,7 +54,6 @@ prints = later("tilewright.targets.cpu.prints")
 products = later("tilewright.targets.cpu.products")
 wholes = later("tilewright.targets.cpu.wholes")
 
-MEMSET = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
 CLEARED_BYTES = 1 << 14  # from here on a call is faster than stores in loops
 MOST_SCRATCH = 1 << 30  # bytes of a program, and each thread has its own
 
@@ -262,10 +261,7 @@ class Lowering:
 
     def clear(self, buffer: Buffer) -> None:
         size = buffer.type.size * buffer.type.dtype.bytes
-        self.e.w.declare(MEMSET)
-        self.e.w.write(
-            f"call void @llvm.memset.p0.i64(ptr align 64 {buffer.name}, i8 0, i64 {size}, i1 false)"
-        )
+        self.e.w.fill(f"align 64 {buffer.name}", 0, size)
         self.e.tails.pop(buffer.name, None)
 
     def same_buffer(self, target: Value, value: Value) -> bool:

@@ -76,6 +76,11 @@ class Writer:
     def declare(self, text: str) -> None:
         self.declared.setdefault(text)
 
+    def fill(self, place: str, byte: int, size: int | str) -> None:
+        """Write `size` equal bytes at the pointer `place` (`align 64 %x` where that is known)."""
+        self.declare("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
+        self.write(f"call void @llvm.memset.p0.i64(ptr {place}, i8 {byte}, i64 {size}, i1 false)")
+
     @contextlib.contextmanager
     def outside(self, depth: int) -> Iterator[None]:
         """Write to the scope at `depth`."""
