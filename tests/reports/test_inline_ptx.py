@@ -173,3 +173,56 @@ def by_clock(o):
 def test_what_a_kernel_does_not_have_is_named():
     with pytest.raises(UnsupportedError, match="`%globaltimer` is not known"):
         by_clock[(1,)](np.zeros(1, np.int64))
+
+
+@tilewright.jit
+def of_two(x, y, o, ASM: tl.constexpr, B: tl.constexpr):
+    i = tl.arange(0, B)
+    given = [tl.load(x + i), tl.load(y + i)]
+    found = tl.inline_asm_elementwise(ASM, "=r,r,r", given, o.dtype.element_ty, True, 1)
+    tl.store(o + i, found)
+
+
+NAN = float("nan")
+LEFT = np.float32([1.5, 2.5, -1.5, NAN, 0.25, -0.75, 300.5, -300.25])
+RIGHT = np.float32([1.0, -3.0, NAN, 2.0, -0.5, 0.5, 2.0, -1.0])
+TRUE_AS_ONE = "selp.f32 $0, 0f3F800000, 0f00000000, p;"
+
+
+@pytest.mark.parametrize(
+    "asm, expected",
+    [
+        ("cvt.rni.s32.f32 $0, $1;", np.int32([2, 2, -2, 0, 0, -1, 300, -300])),
+        ("cvt.rzi.f32.f32 $0, $1;", np.trunc(LEFT)),
+        ("cvt.rni.f32.f32 $0, $1;", np.rint(LEFT)),
+        ("cvt.rni.sat.s8.f32 $0, $1;", np.int8([2, 2, -2, 0, 0, -1, 127, -128])),
+        ("max.NaN.f32 $0, $1, $2;", np.maximum(LEFT, RIGHT)),
+        ("max.f32 $0, $1, $2;", np.fmax(LEFT, RIGHT)),
+        (
+            "min.NaN.xorsign.abs.f32 $0, $1, $2;",
+            np.minimum(abs(LEFT), abs(RIGHT)) * np.sign(LEFT) * np.sign(RIGHT),
+        ),
+        ("add.sat.f32 $0, $1, $2;", np.float32([1, 0, 0, 0, 0, 0, 1, 0])),
+        ("copysign.f32 $0, $1, $2;", np.copysign(RIGHT, LEFT)),
+        ("cvt.rn.relu.f16.f32 $0, $1;", np.maximum(LEFT, 0).astype(np.float16)),
+        ("setp.ne.f32 p, $1, $2;" + TRUE_AS_ONE, np.float32([1, 1, 0, 0, 1, 1, 1, 1])),
+        ("setp.gtu.f32 p, $1, $2;" + TRUE_AS_ONE, np.float32([1, 1, 1, 1, 1, 0, 1, 0])),
+        ("setp.num.f32 p, $1, $2;" + TRUE_AS_ONE, np.float32([1, 1, 0, 0, 1, 1, 1, 1])),
+        ("setp.gt.f32 q|p, $1, $2;" + TRUE_AS_ONE, np.float32([0, 0, 1, 1, 0, 1, 0, 1])),
+        (
+            "setp.gt.f32 q, $1, $2; setp.lt.and.f32 p, $2, 0f00000000, !q;" + TRUE_AS_ONE,
+            np.float32([0, 0, 0, 0, 0, 0, 0, 1]),
+        ),
+        ("testp.finite.f32 p, $1;" + TRUE_AS_ONE, np.float32([1, 1, 1, 0, 1, 1, 1, 1])),
+        ("set.lt.s32.f32 $0, $1, $2;", np.int32([0, 0, 0, 0, 0, -1, 0, -1])),
+        ("slct.f32.s32 $0, $1, $2, -1;", RIGHT),
+        ("add.sat.s32 $0, 2147483640, 100;", np.int32([2**31 - 1] * 8)),
+        ("mad.hi.u32 $0, 0x80000000, 6, 1;", np.int32([4] * 8)),
+        ("mov.b32 $0, 0b1010;", np.int32([10] * 8)),
+        ("sad.u32 $0, 3, 5, 1;", np.int32([3] * 8)),
+    ],
+)
+def test_what_modifiers_change(asm, expected, target):
+    o = np.zeros_like(expected)
+    of_two[(1,)](LEFT, RIGHT, o, asm, 8)
+    np.testing.assert_array_equal(o, expected)

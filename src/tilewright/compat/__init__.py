@@ -39,6 +39,7 @@ MODULES = {
     "triton.tools": "tilewright.compat.tools",
     "triton.tools.tensor_descriptor": "tilewright.runtime.descriptor",
     "triton.tools.mxfp": "tilewright.compat.mxfp",
+    "triton.tools.ragged_tma": "tilewright.compat.ragged_tma",
     "triton.knobs": "tilewright.compat.knobs",
     "triton.profiler": "tilewright.compat.profiler",
     "triton._utils": "tilewright.compat.internals",

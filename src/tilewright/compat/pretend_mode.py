@@ -47,6 +47,13 @@ def device_of(tensor: torch.Tensor) -> torch.device:
     return DEVICE if real.type == "cpu" else real
 
 
+def histogram(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    """`torch.histc`, on GPUs of integers too."""
+    if tensor.is_floating_point():
+        return torch.histc(tensor, *args, **kwargs)
+    return torch.histc(tensor.double(), *args, **kwargs).to(tensor.dtype)
+
+
 # Functions that make tensors, on the CPU if no device is named.
 FACTORIES = {
     torch.arange, torch.empty, torch.eye, torch.from_numpy, torch.full, torch.linspace,
@@ -74,6 +81,8 @@ class Pretence(TorchFunctionMode):
             torch.Tensor.to: self.to,
             torch.Tensor.pin_memory: lambda tensor, *_, **__: tensor,
             torch.Tensor.record_stream: lambda tensor, stream: None,
+            torch.histc: histogram,
+            torch.Tensor.histc: histogram,
         }
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -105,7 +105,11 @@ class Functions:
         self.machine.codes.add(code)
         cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
         closure = tuple(cells[name] for name in code.co_freevars)
-        defaults = tuple(map(constant, fn.__defaults__)) if fn.__defaults__ else None
+        defaults = tuple(
+            constant(p.default)
+            for p in jit.python_signature.parameters.values()
+            if p.kind is not p.KEYWORD_ONLY and p.default is not p.empty
+        )
         function = FunctionType(code, names, fn.__name__, defaults, closure)
         function.__kwdefaults__ = fn.__kwdefaults__
         function.__qualname__ = fn.__qualname__

@@ -77,6 +77,7 @@ class Eager:
         self.observers = tuple(observers)
         self.debug = debug
         self.sanitize = False
+        self.warps = 4
         self.padding = ""
         self.calls = 0  # of functions of the language that are being made, where it matters
         self.program = (0, 0, 0)

@@ -102,6 +102,7 @@ HELPERS = {
     "_unchanging": refuse_change,
     "_refuse": refuse,
     "_known": known,
+    "_tuple": tuple,
     "_run_time": tile_range(0),
     "_known_range": range,
 }
@@ -201,19 +202,20 @@ class Rewriter(ast.NodeTransformer):
                 self.changed = True
         return node
 
-    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_comprehension_scope
+    visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_comprehension_scope
 
-    def as_tuple(self, node: ast.expr) -> ast.expr:
+    def visit_ListComp(self, node: ast.ListComp) -> ast.expr:
+        """A tuple, as list displays are."""
+        self.changed = True
+        return ast.copy_location(call("_tuple", self.visit_comprehension_scope(node)), node)
+
+    def visit_List(self, node: ast.List) -> ast.expr:
         """A list display as a tuple, which it is to the compiler: `x.shape[:-1] + [2]`."""
-        if not isinstance(node, ast.List):
+        self.generic_visit(node)
+        if not isinstance(node.ctx, ast.Load):
             return node
         self.changed = True
         return ast.copy_location(ast.Tuple(node.elts, ast.Load()), node)
-
-    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
-        self.generic_visit(node)
-        node.left, node.right = self.as_tuple(node.left), self.as_tuple(node.right)
-        return node
 
     def settle(self, value: ast.expr, helper: str = "_assigned") -> ast.expr:
         """The value of an assignment as what the name then holds."""
@@ -233,7 +235,7 @@ class Rewriter(ast.NodeTransformer):
             value = call("_settled", node.value, self.fixed(node.targets[0]))
             node.value = ast.copy_location(value, node.value)
             return node
-        node.value = self.settle(self.as_tuple(node.value))
+        node.value = self.settle(node.value)
         return node
 
     def fixed(self, target: ast.expr) -> ast.expr:
@@ -246,7 +248,7 @@ class Rewriter(ast.NodeTransformer):
         if node.value is None:
             return node
         helper = "_known" if is_constexpr_note(node.annotation) else "_assigned"
-        node.value = self.settle(self.as_tuple(self.visit(node.value)), helper)
+        node.value = self.settle(self.visit(node.value), helper)
         return node
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.stmt:
@@ -259,7 +261,7 @@ class Rewriter(ast.NodeTransformer):
 
     def visit_Return(self, node: ast.Return) -> ast.stmt:
         if node.value is not None:
-            node.value = self.settle(self.as_tuple(self.visit(node.value)))
+            node.value = self.settle(self.visit(node.value))
         return node
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.expr:
@@ -379,14 +381,12 @@ class Rewriter(ast.NodeTransformer):
         return ast.IfExp(call("_is_tile", held), joined, ast.BoolOp(op, [known, right]))
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
-        """a < b < c as a < b and b < c, each evaluated once; lists as tuples: `x.shape == [8]`."""
+        """a < b < c as a < b and b < c, each evaluated once."""
         mistake = binds_too_tightly(self.source, node)
         if mistake is not None:
             self.changed = True
             return ast.copy_location(call("_refuse", ast.Constant(mistake)), node)
         self.generic_visit(node)
-        node.left = self.as_tuple(node.left)
-        node.comparators = [self.as_tuple(c) for c in node.comparators]
         if len(node.ops) == 1 or not all(isinstance(op, ORDERINGS) for op in node.ops):
             return node
         out: ast.expr | None = None

@@ -87,6 +87,7 @@ class Machine(Protocol):
 
     debug: bool  # whether `device_assert` checks
     sanitize: bool  # whether integers may not wrap around in the kernel's own arithmetic
+    warps: int  # of a program, as the language tells
     padding: str  # what blocks read outside of their tensor where kernels do not say
     calls: int  # of functions of the language that are being made, where that is to be known
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.errors import UnsupportedError, want
+from tilewright.ir.op import machine
 from tilewright.lang import arithmetic as a
 from tilewright.lang.builtin import builtin
 from tilewright.lang.conversion import as_dtype, cast, cast_function
@@ -77,9 +78,18 @@ def unsupported(name: str, reason: str) -> Callable:
     return refuse
 
 
-WARPS = "a program instance has no warps; pass num_warps as a tl.constexpr argument"
-num_warps = unsupported("num_warps", WARPS)
-num_threads = unsupported("num_threads", WARPS)
+@builtin
+def num_warps() -> int:
+    """How many warps share a program on a GPU; on the CPU what a launch gets that says nothing."""
+    return machine().warps
+
+
+@builtin
+def num_threads() -> int:
+    """How many threads share a program on a GPU: 32 in each warp."""
+    return 32 * machine().warps
+
+
 smid = unsupported("smid", "a program instance does not know where it runs")
 globaltimer = unsupported("globaltimer", "a kernel has no clock; time the launch")
 memrealtime = unsupported("memrealtime", "a kernel has no clock; time the launch")

@@ -44,6 +44,7 @@ class Frontend:
         self.options = options
         self.debug = bool(options.get("debug", False))
         self.sanitize = bool(options.get("sanitize", False))
+        self.warps = options.get("num_warps") or 4
         self.padding = ""
         self.calls = 0  # of functions of the language that are being made, where it matters
         self.scope: Scope = None  # set before anything is compiled

@@ -47,6 +47,30 @@ class JITCallable:
         self._given = text
         self._source = None
 
+    def get_capture_scope(self) -> dict[str, Any]:
+        """The names from outside that the function may read, and what they are now."""
+        return self.__globals__ | inspect.getclosurevars(self.fn).nonlocals
+
+    @cached_property
+    def raw_src(self) -> list[str]:
+        """The lines of the function, decorators included."""
+        return inspect.getsourcelines(self.fn)[0]
+
+    @cached_property
+    def starting_line_number(self) -> int:
+        """The line of the file in which the function begins, decorators included."""
+        return self.fn.__code__.co_firstlineno
+
+    @cached_property
+    def def_file_line_number(self) -> int:
+        """The line of the file in which `def` stands."""
+        return self.source.loc(self.source.node).line
+
+    @cached_property
+    def def_file_col_number(self) -> int:
+        """The column of `def`, counted from 1."""
+        return self.source.loc(self.source.node).col + 1
+
     @cached_property
     def python_signature(self) -> inspect.Signature:
         return inspect.signature(self.fn)

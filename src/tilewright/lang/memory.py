@@ -34,14 +34,29 @@ def describe(value: Any) -> str:
 
 def spread(x: tensor, pointer: tensor, what: str) -> tensor:
     """The mask, value or `other` of an access in the shape of its pointers."""
-    own, shape = x.shape, pointer.shape
-    if own == shape:
-        return x
-    if len(own) not in (0, len(shape)) or any(n not in (1, m) for n, m in zip(own, shape)):
+    if joined(x.shape, pointer.shape) != pointer.shape:
         raise TypeRuleError(
             f"the {what} {x.handle.type} does not broadcast to the pointers {pointer.handle.type}"
         )
-    return expand_to(x, shape)
+    return expand_to(x, pointer.shape)
+
+
+def joined(x: tuple[int, ...], y: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The shape to which both broadcast, None if there is none."""
+    rank = max(len(x), len(y))
+    x, y = ((1,) * (rank - len(shape)) + shape for shape in (x, y))
+    if any(1 not in (n, m) and n != m for n, m in zip(x, y, strict=True)):
+        return None
+    return tuple(map(max, x, y))
+
+
+def widened(pointer: tensor, *others: Any) -> tensor:
+    """The pointers of a load in the shape that they have together with its mask and `other`."""
+    shape = pointer.shape
+    for x in others:
+        if shape and isinstance(x, tensor):
+            shape = joined(shape, x.shape) or shape
+    return expand_to(pointer, shape)
 
 
 def read_mask(mask: Any, pointer: tensor) -> tensor | bool:
@@ -99,8 +114,9 @@ def load(
 
 
 def masked_load(pointer: tensor, mask: Any, other: Any, attrs: dict) -> tensor:
-    """A load of pointers in their own shape."""
+    """A load of pointers."""
     element = pointer.dtype.element_ty
+    pointer = widened(pointer, mask, other)
     mask = read_mask(mask, pointer)
     if other is not None:
         other = spread(number_in(other, element), pointer, "other")

@@ -17,10 +17,16 @@ from tilewright.lang.constexpr import unwrap
 from tilewright.lang.conversion import as_dtype, cast, cast_function
 from tilewright.lang.promote import constant, same_shape, to_tensor
 from tilewright.lang.ptx_words import (
-    COMPARE,
+    JOIN,
     PLAIN,
+    ROUND,
+    TESTS,
+    compare,
     dot_of_bytes,
+    extremum,
+    finished,
     funnel,
+    narrowed,
     of_e2m1,
     of_ue8m0,
     to_e2m1,
@@ -30,7 +36,6 @@ from tilewright.lang.ptx_words import (
 from tilewright.lang.reductions import dealt, gathered
 from tilewright.lang.shapes import broadcast_to, ravel, reshape
 from tilewright.lang.tensor import tensor
-from tilewright.ops import math as m
 from tilewright.ops.shape import is_power_of_two
 
 TYPES: dict[str, DType] = {
@@ -45,21 +50,8 @@ TYPES: dict[str, DType] = {
 PAIRS = {"f16x2", "bf16x2", "u16x2", "s16x2", "e4m3x2", "e5m2x2"}
 CODES = {"e2m1x2": (4, of_e2m1), "ue8m0x2": (8, of_ue8m0)}  # pairs without a type of their own
 # Modifiers that change nothing beyond how an approximation is rounded.
-QUIET = {
-    "approx",
-    "ftz",
-    "rn",
-    "full",
-    "lo",
-    "rz",
-    "rni",
-    "wrap",
-    "sat",
-    "NaN",
-    "b32",
-    "rna",
-    "satfinite",
-}
+QUIET = {"approx", "ftz", "rn", "full", "lo", "rz", "wrap", "b32", "rna"}
+LATER = {"sat", "relu", "satfinite"}  # what is made of the result
 
 
 class Text:
@@ -104,6 +96,9 @@ class Text:
             self.move_parts(TYPES[name.split(".")[1]], target, sources[0])
             return
         result = self.compute(name.split("."), sources)
+        target, _, opposite = target.partition("|")
+        if opposite:
+            self.registers[opposite] = ~result
         if guard is not None:
             holds = self.register(guard.lstrip("@!"))
             before = read_as(self.registers.get(target, result), result.dtype)
@@ -132,8 +127,9 @@ class Text:
         if re.fullmatch(r"0[fFdD][0-9a-fA-F]+", text):
             form, digits = (">f", text[2:]) if text[1] in "fF" else (">d", text[2:])
             return constant(struct.unpack(form, bytes.fromhex(digits))[0], Type(dtype))
-        if re.fullmatch(r"-?(0[xX][0-9a-fA-F]+|\d+)U?", text):
-            number = int(text.rstrip("U"), 0) & ((1 << dtype.bits) - 1)
+        if re.fullmatch(r"-?(0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)U?", text):
+            octal = re.sub(r"^(-?)0(?=\d)", r"\g<1>0o", text)
+            number = int(octal.rstrip("U"), 0) & ((1 << dtype.bits) - 1)
             signed = dtype.is_signed and number >> (dtype.bits - 1)
             return constant(number - (1 << dtype.bits) if signed else number, Type(dtype))
         if re.fullmatch(r"-?\d+\.\d*", text):
@@ -147,17 +143,44 @@ class Text:
             return self.compute_pairs(words, sources)
         name, *modifiers = words
         types = [TYPES[w] for w in modifiers if w in TYPES]
-        others = [w for w in modifiers if w not in TYPES and w not in QUIET]
+        others = [w for w in modifiers if w not in TYPES and w not in QUIET | LATER]
+        later = [w for w in modifiers if w in LATER]
         if name == "cvt" and ("tf32" in others or len(types) == 2):
-            return self.convert(others, types, sources)
+            return self.convert(others, later, types, sources)
         if not types:
             raise self.refuse(f"no type of {'.'.join(words)} is known")
+        if "sat" in later and types[-1].is_integer:
+            return self.compute_saturated(words, types[-1], sources)
+        try:
+            result = self.plain(name, others, types, sources)
+        except KeyError:
+            message = f"`{'.'.join(words)}` is not among the instructions that are known"
+            raise self.refuse(message) from None
+        return finished(result, later)
+
+    def compute_saturated(self, words: list[str], dtype: DType, sources: list[str]) -> tensor:
+        """A sum of integers that stops at the ends of its type."""
+        wide = [w.replace(str(dtype.bits), "64") for w in words if w != "sat"]
+        names = [f"{s}.wide" for s in sources]
+        values = [cast(self.operand(s, dtype), t.int64) for s in sources]
+        self.registers.update(zip(names, values, strict=True))
+        return narrowed(self.compute(wide, names), dtype)
+
+    def plain(self, name: str, others: list[str], types: list[DType], sources: list) -> tensor:
+        """What an instruction that writes one register computes.
+
+        Raises:
+            KeyError: when it is not known.
+        """
         dtype = types[-1]
-        if name == "setp" and others and others[0] in COMPARE:
-            return a.binary(COMPARE[others[0]], *[self.operand(s, dtype) for s in sources])
+        if name in ("setp", "set"):
+            return self.comparison(name, others, types, sources)
         if name == "selp":
             x, y = (self.operand(s, dtype) for s in sources[:2])
             return a.where(self.register(sources[2]), x, y)
+        if name == "slct":
+            x, y = (self.operand(s, types[0]) for s in sources[:2])
+            return a.where(self.operand(sources[2], dtype) >= 0, x, y)
         if name == "dp4a":
             pair = [self.operand(s, d) for s, d in zip(sources, types)]
             return dot_of_bytes(*pair, self.operand(sources[2], t.int32))
@@ -165,15 +188,31 @@ class Text:
             left = others[:1] == ["l"]
             return funnel(left)(*[self.operand(s, t.uint32) for s in sources])
         values = [self.operand(s, dtype) for s in sources]
-        if name == "mul" and others == ["hi"]:
-            return bits.mulhi(*values)
+        if name in ("min", "max"):
+            return extremum(name, others, *values)
+        if name == "testp":
+            return TESTS[others[0]](*values)
+        if name in ("mul", "mad") and others == ["hi"]:
+            high = bits.mulhi(*values[:2])
+            return high if name == "mul" else high + values[2]
         if name in ("mul", "mad") and others == ["wide"]:
             wide = getattr(t, f"{'' if dtype.is_signed else 'u'}int{2 * dtype.bits}")
             product = cast(values[0], wide) * cast(values[1], wide)
             return product if name == "mul" else product + self.operand(sources[2], wide)
-        if name not in PLAIN or others:
-            raise self.refuse(f"`{'.'.join(words)}` is not among the instructions that are known")
-        return PLAIN[name](*values)
+        return PLAIN[".".join([name, *others])](*values)
+
+    def comparison(
+        self, name: str, others: list[str], types: list[DType], sources: list[str]
+    ) -> tensor:
+        """`setp` and `set`, whose result another predicate may join."""
+        holds = compare(others[0], *[self.operand(s, types[-1]) for s in sources[:2]])
+        if len(sources) == 3:
+            other = self.register(sources[2].lstrip("!"))
+            holds = JOIN[others[1]](holds, ~other if sources[2].startswith("!") else other)
+        if name == "setp":
+            return holds
+        one = 1.0 if types[0].is_float else -1
+        return cast(a.where(holds, one, 0), types[0])
 
     def compute_pairs(self, words: list[str], sources: list[str]) -> tensor:
         """An instruction on two halves of a register, e.g. `fma.rn.bf16x2`."""
@@ -216,17 +255,19 @@ class Text:
             raise self.refuse(f"`cvt` of {len(sources)} registers of {kind} is not known")
         return [self.register(s) for s in reversed(sources)]
 
-    def convert(self, others: list[str], types: list[DType], sources: list[str]) -> tensor:
+    def convert(
+        self, others: list[str], later: list[str], types: list[DType], sources: list[str]
+    ) -> tensor:
         if others == ["tf32"]:
-            return to_tf32(self.operand(sources[0], t.float32))
-        if others not in ([], ["rzi"], ["rmi"], ["rpi"]) or len(sources) != 1:
+            return to_tf32(finished(self.operand(sources[0], t.float32), later))
+        if len(others) > 1 or any(w not in ROUND for w in others) or len(sources) != 1:
             raise self.refuse(f"`cvt` with {', '.join(others) or 'several sources'} is not known")
         x = self.operand(sources[0], types[1])
-        if others == ["rmi"]:
-            x = m.floor(x)
-        elif others == ["rpi"]:
-            x = m.ceil(x)
-        return cast(x, types[0])
+        if others and x.dtype.is_float:
+            x = ROUND[others[0]](x)
+        if types[0].is_integer:
+            return narrowed(x, types[0]) if "sat" in later else cast(x, types[0])
+        return finished(x, later, types[0])
 
 
 def read_as(x: tensor, dtype: DType) -> tensor:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tilewright.ir import types as t
+from tilewright.ir.types import DType
 from tilewright.lang import arithmetic as a
 from tilewright.lang import libdevice_bits as bits
 from tilewright.lang.conversion import cast, cast_function
+from tilewright.lang.libdevice_special import copysign, isinf
+from tilewright.lang.promote import integer_range
 from tilewright.lang.tensor import tensor
 from tilewright.ops import math as m
 
@@ -147,6 +150,74 @@ def of_ue8m0(code: tensor) -> tensor:
     return cast_function(cast(whole, t.uint32), t.float32, bitcast=True)
 
 
+def extremum(name: str, modifiers: list[str], x: tensor, y: tensor) -> tensor:
+    """`min` and `max`: of magnitudes with `abs`, with the product of the signs with `xorsign`."""
+    nan = a.PropagateNan.ALL if "NaN" in modifiers else a.PropagateNan.NONE
+    pair = (a.abs(x), a.abs(y)) if "abs" in modifiers else (x, y)
+    found = {"min": a.minimum, "max": a.maximum}[name](*pair, propagate_nan=nan)
+    if "xorsign" not in modifiers:
+        return found
+    sign = (bits.bits_of(x) ^ bits.bits_of(y)) >> (x.dtype.bits - 1)
+    return a.where(sign & 1 != 0, -found, found)
+
+
+def is_nan(x: tensor) -> tensor:
+    return x != x
+
+
+def compare(word: str, x: tensor, y: tensor) -> tensor:
+    """A comparison, false with NaN unless it ends with `u`, or asks for NaN.
+
+    Raises:
+        KeyError: when it is not known.
+    """
+    if word in ("num", "nan"):
+        nan = is_nan(x) | is_nan(y)
+        return nan if word == "nan" else ~nan
+    plain = word.removesuffix("u")
+    found = (x < y) | (x > y) if plain == "ne" else a.binary(COMPARE[plain], x, y)
+    return found | is_nan(x) | is_nan(y) if plain != word else found
+
+
+def finished(x: tensor, later: list[str], dtype: DType | None = None) -> tensor:
+    """A float as `dtype`: between 0 and 1 with `sat`, not below 0 with `relu`, the largest number
+    in place of infinity with `satfinite`."""
+    dtype = dtype or x.dtype
+    if "sat" in later:
+        x = a.minimum(a.maximum(x, 0.0), 1.0)
+    if "relu" in later:
+        x = a.where(x < 0, 0, x)
+    if "satfinite" in later and dtype in LARGEST:
+        most = LARGEST[dtype]
+        x = a.where(x > most, most, a.where(x < -most, -most, x))
+    return cast(x, dtype)
+
+
+def narrowed(x: tensor, dtype: DType) -> tensor:
+    """A number as an integer type, beyond its range the end of it."""
+    if not x.dtype.is_float:
+        low, high = integer_range(dtype)
+        least, most = integer_range(x.dtype)
+        x = a.maximum(x, low) if least < low else x
+        x = a.minimum(x, high) if most > high else x
+    return cast(x, dtype)
+
+
+def absolute_difference(x: tensor, y: tensor, total: tensor) -> tensor:
+    """`sad`: a total and how far two integers are apart."""
+    return a.where(x > y, x - y, y - x) + total
+
+
+def low_24_bits(function: Callable) -> Callable:
+    """An instruction on the low 24 bits of its first two operands."""
+
+    def low(x: tensor, y: tensor, *rest: tensor) -> tensor:
+        x, y = ((v << 8) >> 8 for v in (x, y))
+        return function(x, y, *rest)
+
+    return low
+
+
 # By the first word: what an instruction does, its operands in the type that it ends with.
 PLAIN: dict[str, Callable] = {
     "mov": lambda x: x, "add": a.add, "sub": a.sub, "mul": a.mul, "mad": mad, "fma": m.fma,
@@ -157,9 +228,18 @@ PLAIN: dict[str, Callable] = {
     "rcp": lambda x: 1.0 / x, "sqrt": m.sqrt, "rsqrt": m.rsqrt, "sin": m.sin, "cos": m.cos,
     "tanh": m.tanh, "popc": bits.popc, "clz": bits.clz, "brev": bits.brev,
     "prmt": bits.byte_perm, "lop3": logic, "fns": nth_set, "bfe": field, "bfi": insert,
-    "bfind": highest,
+    "bfind": highest, "sad": absolute_difference, "mul24": low_24_bits(a.mul),
+    "mad24": low_24_bits(mad), "copysign": lambda x, y: copysign(y, x),
+    "cnot": lambda x: cast(x == 0, x.dtype),
 }  # fmt: skip
 COMPARE: dict[str, Callable] = {
     "eq": m.eq, "ne": m.ne, "lt": m.lt, "le": m.le, "gt": m.gt, "ge": m.ge, "lo": m.lt,
     "ls": m.le, "hi": m.gt, "hs": m.ge,
 }  # fmt: skip
+JOIN: dict[str, Callable] = {"and": a.bit_and, "or": a.bit_or, "xor": a.bit_xor}
+ROUND: dict[str, Callable] = {"rni": m.rint, "rzi": m.trunc, "rmi": m.floor, "rpi": m.ceil}
+TESTS: dict[str, Callable] = {
+    "notanumber": is_nan, "number": lambda x: x == x, "infinite": isinf,
+    "finite": lambda x: (x == x) & ~isinf(x),
+}  # fmt: skip
+LARGEST = {t.float8e5: 57344.0, t.float16: 65504.0, t.bfloat16: float.fromhex("0x1.fep127")}

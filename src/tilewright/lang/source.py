@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import inspect
 import linecache
+import re
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from zlib import crc32
 
 from tilewright.errors import CompileError, Loc
 
@@ -81,9 +83,11 @@ def read_source(fn: Callable, text: str | None = None) -> Source:
     Raises:
         CompileError: when the text cannot be found or read.
     """
-    code = fn.__code__
     if text is not None:
-        return parse(given_file(fn, text), 1, text, code.co_name)
+        defined = re.search(r"^[ \t]*def\s+(\w+)", text, re.MULTILINE)
+        name = defined[1] if defined else fn.__name__
+        return parse(given_file(name, text), 1, text, name)
+    code = fn.__code__
     if code.co_name == "<lambda>":
         return lambda_source(fn)
     try:
@@ -101,10 +105,13 @@ def missing_source(fn: Callable) -> CompileError:
     )
 
 
-def given_file(fn: Callable, text: str) -> str:
-    """A name under which `linecache` shows a text that stands in no file."""
-    file = f"<source of {fn.__qualname__}>"
-    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+def given_file(name: str, text: str) -> str:
+    """A file name under which `linecache` shows a text that stands in no file."""
+    file = f"<source of {name}>"
+    lines = text.splitlines(keepends=True)
+    if linecache.cache.get(file, (0, None, lines))[2] != lines:
+        file = f"<source of {name}, {crc32(text.encode()):08x}>"
+    linecache.cache[file] = (len(text), None, lines, file)
     return file
 
 

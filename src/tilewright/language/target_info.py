@@ -36,5 +36,6 @@ def is_hip() -> bool:
 
 
 is_hip_cdna2 = is_hip_cdna3 = is_hip_cdna4 = is_hip_rdna3 = is_hip_rdna4 = is_hip
+is_hip_gfx11 = is_hip_gfx12 = is_hip_gfx1250 = is_hip_cdna = is_hip_rdna = is_hip
 
 __all__ = ["current_target"]

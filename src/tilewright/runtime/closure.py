@@ -108,8 +108,8 @@ class Scanner:
         code = value.fn.__code__
         if value._given is not None:
             whole = compile(text, place.file, "exec")
-            inner = (c for c in whole.co_consts if isinstance(c, types.CodeType))
-            code = next((c for c in inner if c.co_name == code.co_name), whole)
+            name = value.source.node.name
+            code = next((c for c in codes(whole) if c.co_name == name), whole)
         self.code(value.fn, code, depth)
         self.defaults(value.fn, depth)
 

@@ -226,7 +226,7 @@ def front_ir(request: Request) -> Kernel:
     """The kernel as the frontend gives it."""
     return frontend.build_kernel(
         request.jit, request.types, request.constants, request.facts,
-        options={"debug": request.debug, "sanitize": request.sanitize},
+        options={**request.options, "debug": request.debug, "sanitize": request.sanitize},
     )  # fmt: skip
 
 
