@@ -203,6 +203,13 @@ def test_products_of_more_digits():
     assert torch.equal(torch.bmm(a[None], b[None], out_dtype=torch.float32)[0], wanted)
 
 
+def test_histograms_of_integers():
+    x = torch.tensor([0, 2, 2, 5], dtype=torch.int32)
+    found = torch.histc(x, bins=4, min=0, max=3)
+    assert found.dtype == torch.int32 and found.tolist() == [1, 0, 2, 0]
+    assert x.float().histc(2, 0, 6).tolist() == [3, 1]
+
+
 def test_generators_of_tensors():
     generator = torch.Generator(device="cuda").manual_seed(3)
     assert generator.device.type == "cuda" and torch.Generator().device.type == "cpu"

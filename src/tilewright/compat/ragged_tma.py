@@ -22,10 +22,10 @@ def create_ragged_descriptor(
 
     The two leading dimensions choose the group: place `[END, end, END - (end - row)]` is the row.
     """
-    shape, strides = list(T.shape), list(T.stride())
+    whole = TensorDescriptor.from_tensor(T, block_shape)
+    shape, strides = whole.shape, whole.strides
     axis = ragged_dim % len(shape)
     assert axis < len(shape) - 1, "the last dimension is contiguous and cannot be ragged"
-    assert len(block_shape) == len(shape), "a block has as many dimensions as the tensor"
     assert shape[axis] <= END, f"at most {END} rows"
     shape[axis] = END
     step = strides[axis]

@@ -89,14 +89,24 @@ def call_object(
     fixed = not any(is_runtime(a) for a in (*args, *kwargs.values()))
     if not may_call(callee) and not (fixed and callable(callee) and is_of_module(f, node)):
         raise not_callable(f, callee, node)
-    if not fixed:
-        raise CompileError(
-            f"`{named(callee, node)}` is a Python function, which can only be called with values "
-            f"known at compile time, got {arguments(args, kwargs)}; {instead_of(callee)}"
-        )
-    if isinstance(callee, constexpr_function):
-        inline.remember(f, callee.function)
-    return python_call(f, callee, args, kwargs, node)
+    if not isinstance(callee, constexpr_function):
+        if not fixed:
+            raise needs_values(callee, args, kwargs, node)
+        return python_call(f, callee, args, kwargs, node)
+    inline.remember(f, callee.function)
+    result = python_call(f, callee, args, kwargs, node)
+    if is_runtime(result):  # it may look at the types of tensors, and no more
+        raise needs_values(callee, args, kwargs, node)
+    return result
+
+
+def needs_values(
+    callee: Any, args: Sequence[Any], kwargs: dict[str, Any], node: ast.expr | None
+) -> CompileError:
+    return CompileError(
+        f"`{named(callee, node)}` is a Python function, which can only be called with values "
+        f"known at compile time, got {arguments(args, kwargs)}; {instead_of(callee)}"
+    )
 
 
 HASHABLE = (types.BuiltinFunctionType, types.FunctionType, types.MethodType, type)
