@@ -10,6 +10,7 @@ import numpy as np
 
 from tilewright.eager.machine import Tile
 from tilewright.errors import Loc
+from tilewright.instruments.fillers import NONE, REAL
 from tilewright.instruments.marks import Lanes, Origin, lanes_of, through
 from tilewright.ir import types as t
 from tilewright.ir.op import Op
@@ -83,6 +84,8 @@ def floats_made(
     data = wide(out)
     yield from divided(op, operands, where)
     yield from dropped(op, operands, data, where)
+    if op is r.reduce and attrs.get("combine") in ("max", "min"):
+        yield from passed_over(operands[0], data, attrs, where)
     if np.isfinite(data).all():
         return
     inside = [wide(x) if x.type.dtype.is_float else None for x in operands]
@@ -120,6 +123,19 @@ def dropped(op: Op, operands: Sequence[Tile], data: np.ndarray, where: Where) ->
                 lanes = lanes & np.isnan(wide(x)) & ~np.isnan(data)
                 text = f"{origin.text}, in place of which {op.name} at {where()} takes a number"
                 yield replace(origin, text=text, lost=True, op=None), lanes
+
+
+def passed_over(x: Tile, data: np.ndarray, attrs: dict[str, Any], where: Where) -> Made:
+    """NaN that an extreme along a dimension leaves out, in lanes that were not masked off."""
+    name, axis = attrs["combine"], attrs["axis"]
+    for origin, lanes in x.marks.lanes.items() if x.marks is not None else ():
+        if origin.kind == "nan" and not origin.lost:
+            lanes = lanes & np.isnan(wide(x))
+            if x.marks.share is not None:
+                lanes = lanes & ((x.marks.share == REAL) | (x.marks.share == NONE))
+            lanes = np.broadcast_to(lanes, x.type.shape).any(axis=axis) & ~np.isnan(data)
+            text = f"{origin.text}, which the {name} of others at {where()} leaves out"
+            yield replace(origin, text=text, lost=True, op=None), lanes
 
 
 def nan_made(

@@ -45,13 +45,16 @@ class Steps:
         self.machines: list[Origins] = []
         name = call.jit.__name__
         self.races = Races(name, findings.add, spans(call), lambda: self.machines[0].attrs)
+        self.races.threads = threads_of(call)
         self.locks = LockOrder()
         self.observers: list[Any] = []
         if "race" in memory:
             self.observers.append(self.races)
         if "view" in memory:
             self.observers.append(Views(name, findings, views(call)))
-        self.threads = Threads(name, findings, [Cells(*x) for x in spans(call)], threads_of(call))
+        cells = [Cells(*x) for x in spans(call)]
+        waits = self.races.releases.barrier
+        self.threads = Threads(name, findings, cells, threads_of(call), waits)
         self.observers.append(self.threads)
         self.unwritten = Unwritten(name, findings) if "undefined" in memory else None
         if self.unwritten is not None:
