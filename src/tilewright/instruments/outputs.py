@@ -35,7 +35,7 @@ def watching(findings: Findings) -> Iterator[None]:
         torch = sys.modules.get("torch")
         if torch is not None and hasattr(torch, "Tensor"):
             stack.enter_context(torch_reads(findings))
-            stack.enter_context(torch_as_numpy(torch.Tensor))
+            stack.enter_context(torch_readers(torch.Tensor, findings))
         try:
             yield
         finally:
@@ -229,27 +229,40 @@ def torch_reads(findings: Findings) -> Any:
 
 
 @contextmanager
-def torch_as_numpy(tensor: type) -> Iterator[None]:
-    """Inside, arrays that share memory with such tensors tell when they are read."""
-    before = tensor.numpy
+def torch_readers(tensor: type, findings: Findings) -> Iterator[None]:
+    """Inside, ways of torch to read tensors that are no operators tell of them too."""
+    before = {name: getattr(tensor, name) for name in ("numpy", "tolist", "__repr__")}
 
-    @wraps(before)
+    @wraps(before["numpy"])
     def numpy(self: Any, *args: Any, **kwargs: Any) -> Any:
-        out = before(self, *args, **kwargs)
+        out = before["numpy"](self, *args, **kwargs)
         if is_known(self):
             out = out.view(Fresh)
             out.low = self.untyped_storage().data_ptr()
         return out
 
+    def seen(read: Callable) -> Callable:
+        @wraps(read)
+        def reading(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if is_known(self):
+                look(findings, "the program", part_of_tensor(self))
+            return read(self, *args, **kwargs)
+
+        return reading
+
     tensor.numpy = numpy
+    tensor.tolist, tensor.__repr__ = seen(before["tolist"]), seen(before["__repr__"])
     try:
         yield
     finally:
-        tensor.numpy = before
+        for name, method in before.items():
+            setattr(tensor, name, method)
 
 
 def is_known(x: Any) -> bool:
     """Whether a tensor lies in memory that is looked at."""
+    if not poison.allocated or type(x).__name__ == "FakeTensor":
+        return False
     is_dense = x.is_cpu and x.layout is sys.modules["torch"].strided
     return is_dense and x.untyped_storage().data_ptr() in poison.allocated
 
