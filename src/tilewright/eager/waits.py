@@ -101,9 +101,9 @@ def stuck(machine: Any, rounds: int, waits: bool) -> DeadlockError:
     what = f"{machine.name}: program {machine.program}"
     if waits:
         text = (
-            f"{what} waits for a value that no program has written, after {rounds} rounds; "
-            "programs run one after the other here, and on a GPU one that has not started cannot "
-            "be waited for"
+            f"{what} waits for a value that no program before it has written, after {rounds} "
+            "rounds; programs run one after the other here, and a GPU starts later ones only where "
+            "there is room; let programs wait for earlier ones"
         )
     else:
         text = (

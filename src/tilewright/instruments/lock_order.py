@@ -39,6 +39,7 @@ class LockOrder:
     polled: dict[Place, int] = field(default_factory=dict)  # what a loop of this program waited for
     grabbed: dict[Place, Held] = field(default_factory=dict)  # words that it changed afterwards
     again: dict[Place, Loc | None] = field(default_factory=dict)  # locks that it had, and asked for
+    changed: set[Place] = field(default_factory=set)  # words that this program changed
     owners: dict[Place, Program] = field(default_factory=dict)  # who did so first
 
     def take(self, kernel: str, program: Program, lock: Held) -> Finding | None:
@@ -81,6 +82,7 @@ class LockOrder:
     ) -> Finding | None:
         """A program writes to a word, which may be a lock that it has, or takes in this way."""
         self.begin(program)
+        self.changed.add(place)
         given = [h for h in self.held if h.place == place and h.free == value]
         self.held = [h for h in self.held if h not in given]
         if given and place in self.again:
@@ -96,7 +98,12 @@ class LockOrder:
     def begin(self, program: Program) -> None:
         if program != self.program:
             self.program, self.held = program, []
-            self.polled, self.grabbed, self.again = {}, {}, {}
+            self.polled, self.grabbed, self.again, self.changed = {}, {}, {}, set()
+
+    @property
+    def is_at_barrier(self) -> bool:
+        """Whether the running program waits for a word that it has changed, as others may."""
+        return bool(self.polled.keys() & self.changed)
 
     def way(self, first: Place, last: Place) -> Taken | None:
         """A lock that was taken while `first` was held, on the way from it to `last`."""

@@ -62,6 +62,7 @@ class Marks:
     source: Source | None = None
     on_use: Callable[[], None] | None = None
     loss: Loss | None = None
+    is_word: bool = False  # whether it was made of bits, of which some may be taken
 
 
 def lanes_of(tile: Tile, origin: Origin) -> Lanes | None:

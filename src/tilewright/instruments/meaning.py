@@ -5,6 +5,7 @@ from __future__ import annotations
 from tilewright.errors import Loc
 from tilewright.instruments.findings import Finding, Program
 from tilewright.instruments.poison import Writer
+from tilewright.instruments.releases import Release
 
 
 def race(
@@ -54,6 +55,31 @@ def threads_race(
         f"load of element {element} of {argument} and store{at_line(other, loc)} by other threads "
         f"of program {program}, in no order; put tl.debug_barrier() between them",
         element, program, other,
+    )  # fmt: skip
+
+
+def overtaken(
+    kernel: str, argument: str, element: int, program: Program, loc: Loc | None, other: Loc | None
+) -> Finding:
+    """A store to what another thread of the same program may not have loaded yet."""
+    return Finding(
+        "race", kernel, argument, program, loc,
+        f"store of element {element} of {argument} by program {program}, in which other threads "
+        f"load it before{at_line(other, loc)}, or after, as nothing makes them wait; put "
+        "tl.debug_barrier() between them",
+        element, program, other,
+    )  # fmt: skip
+
+
+def early(kernel: str, release: Release, store: Loc | None, other: Program) -> Finding:
+    """An atomic operation by one thread while others of its program may not have stored yet."""
+    argument, element, loc = release.argument, release.element, release.loc
+    return Finding(
+        "race", kernel, argument, release.program, loc,
+        f"one thread of program {release.program} tells others by element {element} of {argument} "
+        f"that they may go on, as program {other} does, when other threads may not have made their "
+        f"stores{at_line(store, loc)}; put tl.debug_barrier() before it",
+        element, other, store,
     )  # fmt: skip
 
 

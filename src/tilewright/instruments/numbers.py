@@ -10,7 +10,8 @@ import numpy as np
 
 from tilewright.eager.machine import Tile
 from tilewright.errors import Loc
-from tilewright.instruments.marks import Lanes, Origin, lanes_of, through
+from tilewright.instruments.fillers import KEEPS, NONE, REAL
+from tilewright.instruments.marks import MOVES, Lanes, Origin, lanes_of, through
 from tilewright.ir import types as t
 from tilewright.ir.op import Op
 from tilewright.ops import dot as d
@@ -21,7 +22,9 @@ from tilewright.ops import shape as s
 EXACT = {m.add: np.add, m.sub: np.subtract, m.mul: np.multiply}
 # Where a number that ran over is meant: hashes, random numbers, indices that are cut to size.
 ENDS = {m.bit_and, m.bit_or, m.bit_xor, m.bit_not, m.shl, m.shr, m.irem}
+BITS = {m.bit_and, m.bit_or, m.bit_xor, m.bit_not, m.shl, m.shr, m.bitcast}
 NARROW = (t.int8, t.int16, t.int32, t.uint8, t.uint16, t.uint32)
+SMALL = (t.int8, t.int16, t.uint8, t.uint16)  # dtypes whose arithmetic hardly runs over on purpose
 RUN_OVER = {m.add, m.sub, m.mul, m.fma, m.cast, r.reduce, r.scan, d.dot}
 Where = Callable[[], Loc | None]
 Made = Iterator[tuple[Origin, Lanes]]
@@ -51,6 +54,10 @@ def keeps(origin: Origin, op: Op, out: Tile) -> Lanes | bool:
     if origin.kind == "overflow":
         if origin.op is not None:  # a total
             return op not in ENDS
+        if op is m.cast and dtype.is_integer and dtype.bits <= origin.dtype.bits:
+            return origin.dtype in SMALL and dtype is origin.dtype  # others take the bits of it
+        if dtype.is_float:
+            return origin.dtype in SMALL
         whole = dtype.is_pointer or (dtype.is_integer and dtype is not t.int1)
         return whole and op not in ENDS
     if origin.kind in ("nan", "inf") and not origin.lost:
@@ -83,6 +90,8 @@ def floats_made(
     data = wide(out)
     yield from divided(op, operands, where)
     yield from dropped(op, operands, data, where)
+    if op is r.reduce and attrs.get("combine") in ("max", "min"):
+        yield from passed_over(operands[0], data, attrs, where)
     if np.isfinite(data).all():
         return
     inside = [wide(x) if x.type.dtype.is_float else None for x in operands]
@@ -120,6 +129,19 @@ def dropped(op: Op, operands: Sequence[Tile], data: np.ndarray, where: Where) ->
                 lanes = lanes & np.isnan(wide(x)) & ~np.isnan(data)
                 text = f"{origin.text}, in place of which {op.name} at {where()} takes a number"
                 yield replace(origin, text=text, lost=True, op=None), lanes
+
+
+def passed_over(x: Tile, data: np.ndarray, attrs: dict[str, Any], where: Where) -> Made:
+    """NaN that an extreme along a dimension leaves out, in lanes that were not masked off."""
+    name, axis = attrs["combine"], attrs["axis"]
+    for origin, lanes in x.marks.lanes.items() if x.marks is not None else ():
+        if origin.kind == "nan" and not origin.lost:
+            lanes = lanes & np.isnan(wide(x))
+            if x.marks.share is not None:
+                lanes = lanes & ((x.marks.share == REAL) | (x.marks.share == NONE))
+            lanes = np.broadcast_to(lanes, x.type.shape).any(axis=axis) & ~np.isnan(data)
+            text = f"{origin.text}, which the {name} of others at {where()} leaves out"
+            yield replace(origin, text=text, lost=True, op=None), lanes
 
 
 def nan_made(
@@ -207,7 +229,29 @@ def integers_made(op: Op, operands: Sequence[Tile], out: Tile, where: Where) -> 
     elif op is m.cast and x.type.dtype is t.int64 and out.type.dtype is t.int32:
         lanes = x.data != out.data
         if lanes.any():
-            yield Origin("overflow", where(), "a cast to int32 lost the upper bits"), lanes
+            text = "a cast to int32 lost the upper bits"
+            yield Origin("overflow", where(), text, dtype=t.int32), lanes
+    elif op is m.cast and out.type.dtype in (t.int8, t.int16):
+        yield from cut(x, out, where)
+
+
+def makes_word(op: Op, operands: Sequence[Tile]) -> bool:
+    """Whether the bits of a result are what it is about."""
+    if op in MOVES or op in KEEPS:
+        return operands[0].marks is not None and operands[0].marks.is_word
+    return op in BITS and operands[0].type.dtype is not t.int1
+
+
+def cut(x: Tile, out: Tile, where: Where) -> Made:
+    """Numbers of which a cast keeps the lower bits; those of words are taken on purpose."""
+    if not x.type.dtype.is_integer or (x.marks is not None and x.marks.is_word):
+        return
+    dtype, wide = out.type.dtype, x.data.astype(np.int64)
+    # The unsigned numbers of as many bits are kept as they are.
+    lanes = (wide < -(1 << (dtype.bits - 1))) | (wide >= 1 << dtype.bits)
+    if lanes.any():
+        text = f"a cast to {dtype} lost the upper bits of {wide[lanes].flat[0]}"
+        yield Origin("overflow", where(), text, dtype=dtype, advised=True), lanes
 
 
 def totals_made(op: Op, x: Tile, out: Tile, attrs: dict[str, Any], where: Where) -> Made:

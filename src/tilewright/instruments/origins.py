@@ -100,7 +100,8 @@ class Origins(Eager):
                 marks.share = fillers.shares(op, operands, part, attrs)
                 marks.source = fillers.source_of(operands) if marks.share is not None else None
             marks.loss = losses.loss_of(op, operands, out, attrs, self.loc)
-            has_any = marks.lanes or marks.share is not None or marks.loss is not None
+            marks.is_word = numbers.makes_word(op, operands)
+            has_any = marks.lanes or marks.share is not None or marks.loss or marks.is_word
             out.marks = marks if has_any else None
         if marked:
             for origin, lanes in sways.swayed(op, operands, outs, attrs, region, self.loc):
@@ -222,7 +223,7 @@ class Origins(Eager):
             for origin, lanes in tile.marks.lanes.items():
                 # Hashes and random numbers are computed in 32 bits and run over on purpose.
                 is_total = origin.kind == "overflow" and origin.op is not None
-                narrow = (is_total or origin.dtype in (t.int8, t.int16)) and kinds is VALUES
+                narrow = (is_total or origin.dtype in numbers.SMALL) and kinds is VALUES
                 if (origin.kind in kinds or narrow) and (lanes & mask).any():
                     yield origin
 

@@ -6,6 +6,8 @@ import ctypes
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ MOVES = {
     "index", "gather", "masked_select", "take", "embedding", "where", "masked_fill",
     "constant_pad_nd", "is_same_size", "repeat",
 }  # fmt: skip
+COPIES = {"clone", "_to_copy"}  # those of all elements of a tensor
 
 
 @contextmanager
@@ -32,6 +35,7 @@ def watching(findings: Findings) -> Iterator[None]:
         torch = sys.modules.get("torch")
         if torch is not None and hasattr(torch, "Tensor"):
             stack.enter_context(torch_reads(findings))
+            stack.enter_context(torch_readers(torch.Tensor, findings))
         try:
             yield
         finally:
@@ -39,39 +43,63 @@ def watching(findings: Findings) -> Iterator[None]:
             Fresh.findings = None
 
 
-def look(
-    findings: Findings,
-    reader: str,
-    low: int,
-    start: int,
-    shape: tuple,
-    steps: tuple,
-    size: int,
-) -> None:
-    """Report elements that nobody wrote, of an array in the memory allocated at `low`.
+@dataclass(frozen=True)
+class Part:
+    """An array in the memory allocated at `low`."""
 
-    Args:
-        reader: What reads them.
-        start: The address of its first element.
-        steps: The distance of neighbours along each dimension, in bytes.
-    """
-    memory = poison.allocated.get(low)
-    if memory is None or 0 in shape or np.prod(shape) > MOST:
-        return
-    if memory.writer is None and memory.passed is None:
-        return
-    offsets = np.array(start - low)
-    for n, step in zip(shape, steps, strict=True):
-        offsets = offsets[..., None] + np.arange(n) * step
-    offsets = offsets.ravel()
-    if offsets.min() < 0 or offsets.max() + size > memory.size:
-        return
-    data = np.frombuffer((ctypes.c_char * memory.size).from_address(low), np.uint8)
-    bad = holds_pattern(data, offsets, size, memory.written)
-    writer = memory.find_writer() if bad.any() else None
-    if writer is not None:
-        element = (int(offsets[bad][0]) + low - writer.address) // size
+    low: int
+    start: int  # the address of its first element
+    shape: tuple[int, ...]
+    steps: tuple[int, ...]  # distances of neighbours along each dimension, in bytes
+    size: int  # bytes of an element
+
+    def offsets(self) -> np.ndarray:
+        """Where its elements are, from `low` on."""
+        offsets = np.array(self.start - self.low)
+        for n, step in zip(self.shape, self.steps, strict=True):
+            offsets = offsets[..., None] + np.arange(n) * step
+        return offsets.ravel()
+
+    def gaps(self) -> tuple[np.ndarray, poison.Writer] | None:
+        """Which elements nobody wrote, and who left them out; None where there are none."""
+        memory = poison.allocated.get(self.low)
+        if memory is None or 0 in self.shape or np.prod(self.shape) > MOST:
+            return None
+        if memory.writer is None and memory.passed is None:
+            return None
+        offsets = self.offsets()
+        if offsets.min() < 0 or offsets.max() + self.size > memory.size:
+            return None
+        bad = holds_pattern(bytes_at(self.low, memory.size), offsets, self.size, memory.written)
+        writer = memory.find_writer() if bad.any() else None
+        return None if writer is None else (bad, writer)
+
+
+def bytes_at(address: int, size: int) -> np.ndarray:
+    return np.frombuffer((ctypes.c_char * size).from_address(address), np.uint8)
+
+
+def look(findings: Findings, reader: str, part: Part) -> None:
+    """Report elements that nobody wrote, of an array that `reader` reads."""
+    found = part.gaps()
+    if found is not None:
+        bad, writer = found
+        first = int(part.offsets()[bad][0]) + part.low - writer.address
+        element = first // part.size
         findings.add(meaning.gap(writer, reader, element, int(bad.sum()), bad.size))
+
+
+def hand_on(part: Part, copy: Part, size: int) -> None:
+    """What was not written is not in a copy either, perhaps of another dtype, of `size` bytes."""
+    found = part.gaps()
+    if found is None or np.prod(copy.shape) != found[0].size:
+        return
+    bad, writer = found
+    memory = poison.Allocation(size, replace(writer, address=copy.start))
+    data, at = bytes_at(copy.low, size), copy.offsets()[bad]
+    for k in range(copy.size):
+        data[at + k] = poison.BYTE
+    poison.allocated[copy.low] = memory
 
 
 # --- NumPy
@@ -81,6 +109,7 @@ class Fresh(np.ndarray):
     """What `np.empty` gives under checks: an array that tells when it is read."""
 
     findings: Findings | None = None
+    low: int | None = None  # where its memory was allocated, if not where its base begins
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         for x in inputs:
@@ -107,6 +136,18 @@ class Fresh(np.ndarray):
             return result
         look_at(plain(self)[(*key, ...) if isinstance(key, tuple) else (key, ...)])
         return result
+
+    def __array_finalize__(self, before: Any) -> None:
+        self.low = getattr(before, "low", None)
+
+    def astype(self, *args: Any, **kwargs: Any) -> Any:
+        return copied(self, super().astype(*args, **kwargs))
+
+    def copy(self, *args: Any, **kwargs: Any) -> Any:
+        return copied(self, super().copy(*args, **kwargs))
+
+    def flatten(self, *args: Any, **kwargs: Any) -> Any:
+        return copied(self, super().flatten(*args, **kwargs))
 
     def tolist(self) -> Any:
         look_at(self)
@@ -136,11 +177,26 @@ def plain(value: Any) -> Any:
 def look_at(value: Any, reader: str = "the program") -> None:
     if not isinstance(value, np.ndarray) or Fresh.findings is None or not poison.allocated:
         return
-    root = value
-    while isinstance(root.base, np.ndarray):
-        root = root.base
-    address, start = root.ctypes.data, value.ctypes.data
-    look(Fresh.findings, reader, address, start, value.shape, value.strides, value.itemsize)
+    look(Fresh.findings, reader, part_of(value))
+
+
+def part_of(array: np.ndarray) -> Part:
+    low = getattr(array, "low", None)
+    if low is None:
+        root = array
+        while isinstance(root.base, np.ndarray):
+            root = root.base
+        low = getattr(root, "low", None) or root.ctypes.data
+    return Part(low, array.ctypes.data, array.shape, array.strides, array.itemsize)
+
+
+def copied(array: np.ndarray, copy: np.ndarray) -> np.ndarray:
+    if copy.ctypes.data != array.ctypes.data:
+        copy.low = None
+        is_dense = copy.flags.c_contiguous or copy.flags.f_contiguous
+        if is_dense and Fresh.findings is not None and poison.allocated:
+            hand_on(part_of(array), part_of(copy), copy.nbytes)
+    return copy
 
 
 # --- torch
@@ -152,12 +208,8 @@ def torch_reads(findings: Findings) -> Any:
     from torch.utils._python_dispatch import TorchDispatchMode
 
     def see(x: Any, reader: str) -> None:
-        if isinstance(x, torch.Tensor) and x.is_cpu and x.layout is torch.strided:
-            low = x.untyped_storage().data_ptr()
-            if low in poison.allocated:
-                size = x.element_size()
-                steps = tuple(s * size for s in x.stride())
-                look(findings, reader, low, x.data_ptr(), tuple(x.shape), steps, size)
+        if isinstance(x, torch.Tensor) and is_known(x):
+            look(findings, reader, part_of_tensor(x))
 
     class Reads(TorchDispatchMode):
         def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: Any = None):
@@ -167,6 +219,55 @@ def torch_reads(findings: Findings) -> Any:
                     if formal.alias_info is None:
                         for x in given if isinstance(given, list | tuple) else (given,):
                             see(x, f"torch.{name}")
-            return func(*args, **(kwargs or {}))
+            out = func(*args, **(kwargs or {}))
+            if name in COPIES and is_known(args[0]) and out.is_cpu:
+                size = out.untyped_storage().nbytes()
+                hand_on(part_of_tensor(args[0]), part_of_tensor(out), size)
+            return out
 
     return Reads()
+
+
+@contextmanager
+def torch_readers(tensor: type, findings: Findings) -> Iterator[None]:
+    """Inside, ways of torch to read tensors that are no operators tell of them too."""
+    before = {name: getattr(tensor, name) for name in ("numpy", "tolist", "__repr__")}
+
+    @wraps(before["numpy"])
+    def numpy(self: Any, *args: Any, **kwargs: Any) -> Any:
+        out = before["numpy"](self, *args, **kwargs)
+        if is_known(self):
+            out = out.view(Fresh)
+            out.low = self.untyped_storage().data_ptr()
+        return out
+
+    def seen(read: Callable) -> Callable:
+        @wraps(read)
+        def reading(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if is_known(self):
+                look(findings, "the program", part_of_tensor(self))
+            return read(self, *args, **kwargs)
+
+        return reading
+
+    tensor.numpy = numpy
+    tensor.tolist, tensor.__repr__ = seen(before["tolist"]), seen(before["__repr__"])
+    try:
+        yield
+    finally:
+        for name, method in before.items():
+            setattr(tensor, name, method)
+
+
+def is_known(x: Any) -> bool:
+    """Whether a tensor lies in memory that is looked at."""
+    if not poison.allocated or type(x).__name__ == "FakeTensor":
+        return False
+    is_dense = x.is_cpu and x.layout is sys.modules["torch"].strided
+    return is_dense and x.untyped_storage().data_ptr() in poison.allocated
+
+
+def part_of_tensor(x: Any) -> Part:
+    size = x.element_size()
+    steps = tuple(s * size for s in x.stride())
+    return Part(x.untyped_storage().data_ptr(), x.data_ptr(), tuple(x.shape), steps, size)

@@ -91,7 +91,11 @@ def filling(make: Callable, fill: Callable[[Any], None]) -> Callable:
 
 
 def fill_numpy(array: Any) -> None:
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "iufV" or array.dtype.hasobject:
+    if (
+        not isinstance(array, np.ndarray)
+        or array.dtype.kind not in "biufV"
+        or array.dtype.hasobject
+    ):
         return
     if array.flags.c_contiguous and 0 < array.nbytes <= MOST_BYTES:
         array.reshape(-1).view(np.uint8).fill(BYTE)
@@ -100,11 +104,7 @@ def fill_numpy(array: Any) -> None:
 
 def fill_torch(tensor: Any) -> None:
     torch = sys.modules["torch"]
-    if (
-        (tensor.is_cpu or tensor.is_cuda)
-        and tensor.layout is torch.strided
-        and tensor.dtype is not torch.bool
-    ):
+    if (tensor.is_cpu or tensor.is_cuda) and tensor.layout is torch.strided:
         storage = tensor.untyped_storage()
         if 0 < storage.nbytes() <= MOST_BYTES:
             storage.fill_(BYTE)

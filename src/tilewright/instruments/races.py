@@ -12,10 +12,13 @@ from tilewright.eager.memory import Buffer, Place, Touch
 from tilewright.errors import Loc
 from tilewright.instruments import meaning
 from tilewright.instruments.findings import Finding, Program
+from tilewright.instruments.releases import Releases
 from tilewright.instruments.shadow import Read, Reads, Shadow
 from tilewright.ir.op import Op
 
 LARGEST = 8  # bytes of an access
+WARP = 32
+VECTOR = 16  # bytes of neighbours that a thread may have
 TAKES = ("", "acquire", "acq_rel")  # semantics with which an atomic operation sees what others did
 GIVES = ("", "release", "acq_rel")  # ... and shows what its program did
 
@@ -65,6 +68,8 @@ class Races:
     known: dict[Access, int] = field(default_factory=dict)
     reads: Reads = field(default_factory=Reads)
     doubts: list[Doubt] = field(default_factory=list)
+    releases: Releases = field(default_factory=Releases)
+    threads: int = WARP  # of a program
     pending: Callable[[], None] | None = None  # when the result of the last atomic is used
     polled: Callable[[], None] | None = None  # when what the last load polled is used as a number
 
@@ -97,6 +102,8 @@ class Races:
         self.on_write(shadow, cells, lanes, place, touch, me, mine)
         if orders and attrs.get("sem", "") in GIVES:
             clock = self.clocks.get(me, 1)
+            where = element(buffer, int(place.offsets[0]))
+            self.releases.give(me, clock, touch.program, buffer.name, where, touch.loc)
             # A chain of updates of one word shows what all of its programs did.
             self.left[lock] = {**self.left.get(lock, {}), **self.seen.get(me, {}), me: clock}
             self.clocks[me] = clock + 1
@@ -147,6 +154,7 @@ class Races:
     ) -> None:
         s = shadow.fields
         bad = self.unordered(s["writer"][cells], s["written"][cells], me)
+        self.rely(s, cells[~bad], me, mine)
         of_atomic = polls and bool(s["is_atomic"][cells].all())
         race = None
         if bad.any():
@@ -176,8 +184,11 @@ class Races:
             kept = changed(place, touch.value)[lanes]
             cells, lanes = cells[kept], lanes[kept]
         bad = self.unordered(s["writer"][cells], s["written"][cells], me)
+        self.rely(s, cells[~bad], me, mine)
         if atomic:
             bad &= ~s["is_atomic"][cells]
+        elif len(touch.value) * touch.dtype.bytes > WARP * max(touch.dtype.bytes, VECTOR):
+            self.releases.store(me, self.number(mine))
         if bad.any():
             other = self.accesses[s["write"][cells[bad][0]]]
             self.conflict(lanes[bad], other, place, mine, touch)
@@ -192,6 +203,18 @@ class Races:
         s["write"][cells] = self.number(mine)
         s["is_atomic"][cells] = atomic
         s["readers"][cells] = 0
+
+    def rely(self, fields: dict[str, np.ndarray], cells: np.ndarray, me: int, mine: Access) -> None:
+        """Tell of stores that another program made known before all of its threads had stored."""
+        if not self.releases.loose or self.threads <= WARP:
+            return
+        cells = cells[fields["writer"][cells] != me]
+        values = (fields[name][cells] for name in ("writer", "written", "write"))
+        found = self.releases.behind(*values, self.seen.get(me, {}))
+        if found is not None:
+            release, access = found
+            store = self.accesses[access].loc
+            self.report(meaning.early(self.kernel, release, store, mine.program))
 
     def unordered_read(self, number: int, me: int, atomic: bool) -> Read | None:
         """A read by another program that nothing puts before what happens now."""

@@ -9,15 +9,13 @@ from time import monotonic
 from tilewright.eager.kernel import programs
 from tilewright.instruments.findings import Findings, Program
 from tilewright.instruments.native import NativeLaunch, Note, NotNative, Saved
-from tilewright.instruments.shadow import regions
-from tilewright.instruments.steps import MEMORY, Steps
+from tilewright.instruments.steps import MEMORY, MOST_SAVED, Steps, writable_regions
 from tilewright.runtime.call import Call
 from tilewright.runtime.grid import Grid
 
 SECONDS = 2.0  # launches alike are stepped through that take no longer together
 ENOUGH = 0.1  # seconds after which one sees how long a launch will take
 MOST_PROGRAMS = 8192  # of such a launch
-MOST_BYTES = 64 << 20  # of the arrays of such a launch
 PARTLY_MASKED = 2  # programs with lanes masked off in a load that are stepped through
 MOST_SAMPLES = 3  # launches alike of which such programs are stepped through
 FEW_ROUNDS = 4096  # of a loop that does not end in native code
@@ -45,21 +43,20 @@ def look(call: Call, grid: Grid, findings: Findings) -> None:
         launch = NativeLaunch(call, grid)
     except NotNative as reason:
         findings.remark(f"{call.jit.__name__} was stepped through in Python: {reason}")
-        Steps(call, grid, findings).run()
+        Steps(call, grid, findings).run_all()
         return
     Screen(launch, call, findings).run()
 
 
 def is_stepped(call: Call, grid: Grid, findings: Findings, seconds: float) -> bool:
     """Whether a launch could be stepped through in a short time; else nothing has happened."""
-    pointers = (x for x in call.leaves if x.type is not None and x.type.dtype.is_pointer)
-    pieces = regions([tuple(x.bounds) for x in pointers if x.is_writable])
+    pieces = writable_regions(call)
     total = grid[0] * grid[1] * grid[2]
     if total > MOST_PROGRAMS or seconds <= 0:
         return False
-    if sum(high - low for low, high in pieces) > MOST_BYTES:
+    if sum(high - low for low, high in pieces) > MOST_SAVED:
         return False
-    saved, found = Saved(set(pieces)), Findings()
+    saved, found = Saved(pieces), Findings()
     steps, begin = Steps(call, grid, found), monotonic()
 
     def give_up_after(most: float) -> None:
@@ -73,7 +70,7 @@ def is_stepped(call: Call, grid: Grid, findings: Findings, seconds: float) -> bo
 
     steps.tick = lambda: give_up_after(seconds)
     try:
-        steps.run(order())
+        steps.run(order(), saved)
     except TooLong:
         saved.restore()
         return False
@@ -105,7 +102,7 @@ class Screen:
                 name = self.call.jit.__name__
                 found.remark(f"{name} was stepped through in Python: its locks may order programs")
                 launch.saved.restore()
-                Steps(self.call, launch.grid, found).run()
+                Steps(self.call, launch.grid, found).run_all()
         finally:
             self.findings.add_all(found)
             has_nan = "nan" in kinds and not {"nan", "inf"} & {f.kind for f in found}

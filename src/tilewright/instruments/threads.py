@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,20 +14,19 @@ from tilewright.eager.memory import Buffer, Place, Touch
 from tilewright.errors import Loc
 from tilewright.instruments import meaning
 from tilewright.instruments.findings import Findings, Program
-from tilewright.instruments.races import changed, element
+from tilewright.instruments.races import VECTOR, WARP, changed, element
 from tilewright.ir.op import Op
 from tilewright.ops import shape as s
 
 # Ops that take a thread's own elements to itself; others may exchange elements between threads,
 # for which they wait for each other.
+MOST_LOADS = 8  # that are kept of one piece of memory
 OWN = {s.constant, s.arange, s.splat, s.broadcast}
-VECTOR = 16  # bytes of neighbours that a thread may have
-WARP = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
-    """A store by the running program."""
+class Access:
+    """A load or store by the running program."""
 
     shape: tuple[int, ...]
     loc: Loc | None
@@ -34,12 +34,16 @@ class Store:
 
 @dataclass
 class Cells:
-    """Of each element of some memory the last store that changed it: its number, and the lane."""
+    """Of each element of some memory the last store that changed it: its number, and the lane.
+
+    And the last loads: their numbers, and places.
+    """
 
     low: int
     high: int
     size: int = 0  # bytes of an element; -1 where accesses differ
     writes: np.ndarray | None = None
+    loads: deque[tuple[int, Place]] = field(default_factory=lambda: deque(maxlen=MOST_LOADS))
 
     def at(self, place: Place, size: int) -> np.ndarray | None:
         """Which elements are touched; None where that is not known."""
@@ -55,21 +59,22 @@ class Cells:
 
 @dataclass
 class Threads:
-    """Watches one program at a time, for loads of what another lane stored since the last barrier.
+    """Watches one program at a time, for loads of what another lane stored since the last barrier,
+    and stores to what another one loads.
 
     Which lanes belong to one thread is not known: those that may under some layout are left out,
-    and so are tiles of different shapes, unless a scalar is loaded, which all threads do. What is
-    loaded before it is changed is left alone too: blocks are loaded as a whole, as far as a
-    program's text says.
+    and so are tiles of different shapes, unless a scalar is loaded after a store, which all threads
+    do. Threads of a warp load before they store.
     """
 
     kernel: str
     findings: Findings
     cells: list[Cells]
     threads: int
+    waits: Callable[[], None]  # called where all threads wait for each other
     program: Program | None = None
-    stores: list[Store] = field(default_factory=list)
-    first: int = 1  # the number of the first store since the last barrier
+    accesses: list[Access] = field(default_factory=list)
+    first: int = 1  # the number of the first access since the last barrier
     begun: int = 1  # ... and of this program
     told: set[str] = field(default_factory=set)  # arguments, of which the first place says enough
 
@@ -81,62 +86,95 @@ class Threads:
             return
         if op is s.reshape and is_same_but_for_ones(operands[0].type.shape, attrs["shape"]):
             return
-        self.first = self.begun + len(self.stores)
+        self.first = self.begun + len(self.accesses)
+        self.waits()
 
     def __call__(self, op: Op, touch: Touch) -> None:
         if touch.program != self.program:
-            self.begun = self.first = self.begun + len(self.stores)
-            self.program, self.stores = touch.program, []
+            self.begun = self.first = self.begun + len(self.accesses)
+            self.program, self.accesses = touch.program, []
         if touch.kind == "atomic":
             return
-        number = self.begun + len(self.stores)
-        if touch.kind == "store":
-            self.stores.append(Store(touch.shape, touch.loc))
+        number = self.begun + len(self.accesses)
+        self.accesses.append(Access(touch.shape, touch.loc))
         for place in touch.places:
             cells = None if place.buffer is None else self.cells_of(place.buffer)
             at = None if cells is None else cells.at(place, touch.dtype.bytes)
             if at is None:
                 continue
             if touch.kind == "load":
-                self.look(cells.writes, at, place, touch)
+                self.look(*cells.writes[:, at], place, touch, 1)
+                cells.loads.append((number, place))
             else:
                 kept = changed(place, touch.value)
-                cells.writes[:, at[kept]] = np.full(kept.sum(), number), place.lanes[kept]
+                at, place = at[kept], Place(place.buffer, place.offsets[kept], place.lanes[kept])
+                if touch.shape and self.threads > WARP:
+                    self.look_at_loads(cells, place, touch)
+                cells.writes[:, at] = np.full(len(at), number), place.lanes
 
     def cells_of(self, buffer: Buffer) -> Cells | None:
         inside = (c for c in self.cells if c.low <= buffer.low and buffer.high <= c.high)
         return next((c for c in inside if c.size >= 0), None)
 
-    def look(self, writes: np.ndarray, at: np.ndarray, place: Place, touch: Touch) -> None:
-        """Tell of elements that another thread stored since the last barrier."""
-        numbers, lanes = writes[:, at]
+    def look_at_loads(self, cells: Cells, place: Place, touch: Touch) -> None:
+        """Tell of elements that other threads load, and that now change."""
+        for number, loaded in cells.loads:
+            if number >= self.first and self.accesses[number - self.begun].shape == touch.shape:
+                there, lanes = lanes_at(loaded, place.buffer.low + place.offsets)
+                self.look(np.where(there, number, 0), lanes, place, touch, WARP)
+
+    def look(
+        self, numbers: np.ndarray, lanes: np.ndarray, place: Place, touch: Touch, unit: int
+    ) -> None:
+        """Tell of elements that other threads touched since the last barrier.
+
+        Args:
+            numbers: Their accesses, and the lanes in these.
+            unit: How many threads are taken to go together.
+        """
         bad = numbers >= self.first
         if not bad.any() or place.buffer.name in self.told:
             return
         for number in np.unique(numbers[bad]).tolist():
-            store = self.stores[number - self.begun]
+            other = self.accesses[number - self.begun]
             some = bad & (numbers == number)
-            some &= self.are_apart(store, lanes, touch, place.lanes)
+            some &= self.are_apart(other, lanes, touch, place.lanes, unit)
             if some.any():
                 self.told.add(place.buffer.name)
                 which = element(place.buffer, int(place.offsets[some][0]))
+                tell = meaning.threads_race if touch.kind == "load" else meaning.overtaken
                 self.findings.add(
-                    meaning.threads_race(
-                        self.kernel, place.buffer.name, which, touch.program, touch.loc, store.loc
+                    tell(
+                        self.kernel, place.buffer.name, which, touch.program, touch.loc, other.loc
                     )
-                )
+                )  # fmt: skip
                 return
 
     def are_apart(
-        self, store: Store, stored: np.ndarray, touch: Touch, lanes: np.ndarray
+        self, other: Access, before: np.ndarray, touch: Touch, lanes: np.ndarray, unit: int
     ) -> np.ndarray:
         """Which pairs of lanes belong to different threads, whatever the layout."""
-        if store.shape != touch.shape:
-            is_seen = touch.shape == () and int(np.prod(store.shape)) > VECTOR
+        count = int(np.prod(other.shape))
+        if other.shape != touch.shape:
+            is_seen = touch.kind == "load" and touch.shape == () and count > VECTOR
             return np.full(lanes.shape, is_seen)
-        group = max(1, VECTOR // touch.dtype.bytes)
-        near = (stored // group) % self.threads == (lanes // group) % self.threads
-        return ~near & (stored % self.threads != lanes % self.threads)
+        out = np.ones(lanes.shape, bool)
+        group = 1
+        while group <= min(VECTOR // touch.dtype.bytes, max(1, count // self.threads)):
+            one, two = (x // group % self.threads // unit for x in (before, lanes))
+            out &= one != two
+            group *= 2
+        return out
+
+
+def lanes_at(place: Place, addresses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which addresses are among those of an access, and in which lanes."""
+    own = place.buffer.low + place.offsets
+    if own.size == 0 or addresses.size == 0 or own.max() < addresses.min():
+        return np.zeros(addresses.shape, bool), addresses
+    order = np.argsort(own, kind="stable")
+    at = np.minimum(np.searchsorted(own, addresses, sorter=order), own.size - 1)
+    return own[order[at]] == addresses, place.lanes[order[at]]
 
 
 def is_same_but_for_ones(a: tuple[int, ...], b: tuple[int, ...]) -> bool:

@@ -89,4 +89,40 @@ replaced = Family(
     ROOTS.replace("tl.sqrt(tl.maximum(x, 0.0))", "tl.where(x > 0, tl.sqrt(x), 0.0)"), roots, (),
 )  # fmt: skip
 
-test_twin, test_fault = cases(means, few, residuals, clamped, replaced)
+BEST = """
+@triton.jit
+def best(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * n + at, mask=at < n, other=-1.0)
+    y = tl.log(tl.maximum(x, 0.001))
+    y = tl.where(at < n, y, float("-inf"))
+    tl.store(y_ptr + row, tl.max(y, axis=0))
+"""
+
+
+def best(k):
+    k.best[(3,)](
+        rng.standard_normal((3, 100)).astype(np.float32), np.empty(3, np.float32), 100, 128
+    )
+
+
+bests = Family(
+    "best", BEST, best,
+    (
+        Fault("NaN that a maximum of a row leaves out", "nan",
+              change("tl.log(tl.maximum(x, 0.001))", "tl.log(x)"), argument="y_ptr",
+              says="leaves out"),
+    ),
+)  # fmt: skip
+# NaN of lanes masked off are left out on purpose.
+masked_bests = Family(
+    "best of what is there",
+    BEST.replace("tl.log(tl.maximum(x, 0.001))", "tl.log(x)").replace(
+        '    y = tl.where(at < n, y, float("-inf"))\n', ""
+    ),
+    lambda k: k.best[(3,)](rng.random((3, 100), np.float32) + 1, np.empty(3, np.float32), 100, 128),
+    (),
+)
+
+test_twin, test_fault = cases(means, few, residuals, clamped, replaced, bests, masked_bests)

@@ -108,4 +108,33 @@ TURNS = ONE.replace(
 ).replace("tl.atomic_xchg(lock, 0)", "tl.atomic_xchg(lock, tl.program_id(0) + 1)")
 turns = Family("one after the other", TURNS, add, ())
 
-test_twin, test_fault = cases(by_cas, by_swap, guarded, one, turns)
+MEET = """
+@triton.jit
+def meet(x_ptr, part_ptr, y_ptr, count_ptr, n, BLOCK: tl.constexpr):
+    pid = tl.program_id(0)
+    at = pid * BLOCK + tl.arange(0, BLOCK)
+    tl.store(part_ptr + pid, tl.sum(tl.load(x_ptr + at), axis=0))
+    tl.debug_barrier()
+    tl.atomic_add(count_ptr, 1)
+    while tl.atomic_add(count_ptr, 0) < n:
+        pass
+    total = 0.0
+    for i in range(n):
+        total += tl.load(part_ptr + i)
+    tl.store(y_ptr + at, tl.load(x_ptr + at) / total)
+"""
+
+
+def meeting(k, count=4):
+    x, y = np.ones(64, np.float32), np.empty(64, np.float32)
+    k.meet[(4,)](x, np.empty(4, np.float32), y, np.zeros(1, np.int32), count, BLOCK=16)
+    assert (y == 1 / 64).all()
+
+
+meet = Family(
+    "all meet", MEET, meeting,
+    (Fault("one more than there are", "deadlock", at="while tl.atomic_add",
+           run=lambda k: meeting(k, 5), argument=""),),
+)  # fmt: skip
+
+test_twin, test_fault = cases(by_cas, by_swap, guarded, one, turns, meet)

@@ -50,6 +50,10 @@ FAULTS = (
           run=lambda k: scale(k, (2, 2), lambda x, y: np.testing.assert_array_equal(y, y))),
     Fault("one element read", "unwritten", at="tl.store", argument="y_ptr",
           run=lambda k: scale(k, (2, 2), lambda x, y: float(y[39, 23]))),
+    Fault("read after a cast", "unwritten", at="tl.store", argument="y_ptr", says="192 of 960",
+          run=lambda k: scale(k, (2, 2), lambda x, y: y.astype(np.float64).sum())),
+    Fault("read after a copy", "unwritten", at="tl.store", argument="y_ptr", says="element 24",
+          run=lambda k: scale(k, (2, 2), lambda x, y: y[31:].copy().sum())),
 )  # fmt: skip
 
 family = Family("scale", SCALE, scale, FAULTS)
@@ -64,6 +68,16 @@ torch_family = Family(
               argument="y_ptr", says="192 of 960"),
         Fault("an item", "unwritten", at="tl.store", argument="y_ptr",
               run=lambda k: torch_scale(k, (2, 2), lambda x, y: y[39, 23].item())),
+        Fault("after a cast", "unwritten", at="tl.store", argument="y_ptr", says="192 of 960",
+              run=lambda k: torch_scale(k, (2, 2), lambda x, y: y.double().sum())),
+        Fault("after a copy", "unwritten", at="tl.store", argument="y_ptr",
+              run=lambda k: torch_scale(k, (2, 2), lambda x, y: y.t().contiguous().sum())),
+        Fault("as an array", "unwritten", at="tl.store", argument="y_ptr",
+              run=lambda k: torch_scale(k, (2, 2), lambda x, y: y[30:].numpy().sum())),
+        Fault("as text", "unwritten", at="tl.store", argument="y_ptr",
+              run=lambda k: torch_scale(k, (2, 2), lambda x, y: str(y))),
+        Fault("as a list", "unwritten", at="tl.store", argument="y_ptr",
+              run=lambda k: torch_scale(k, (2, 2), lambda x, y: y.tolist())),
     ),
 )  # fmt: skip
 BRANCH = """
@@ -112,6 +126,43 @@ torch_rows = Family(
     lambda k: torch_scale(k, (2, 2), lambda x, y: y.clone()[:32].sum() + y[:32].sum()), (),
 )  # fmt: skip
 
+LARGER = """
+@triton.jit
+def larger(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + at, tl.load(x_ptr + at, mask=at < n, other=0.0) > 0.5, mask=at < n)
+"""
+
+
+def larger(k, make=lambda n, dtype: np.empty(n, dtype), grid=4):
+    y = make(100, bool)
+    k.larger[(grid,)](np.ones(100, np.float32), y, 100, BLOCK=32)
+    y.sum()
+
+
+def torch_larger(k, grid=4):
+    torch = pytest.importorskip("torch")
+    larger(k, lambda n, dtype: torch.empty(n, dtype=torch.bool), grid)
+
+
+bools = Family(
+    "booleans", LARGER, larger,
+    (
+        Fault("too few programs", "unwritten", at="tl.store", run=lambda k: larger(k, grid=3)),
+        Fault("too few for torch", "unwritten", at="tl.store", run=lambda k: torch_larger(k, 3)),
+    ),
+)  # fmt: skip
+torch_bools = Family("booleans of torch", LARGER, torch_larger, ())
+
 test_twin, test_fault = cases(
-    family, rows_only, filled, torch_family, torch_rows, never, not_wanted
+    family,
+    rows_only,
+    filled,
+    torch_family,
+    torch_rows,
+    never,
+    on_a_target,
+    not_wanted,
+    bools,
+    torch_bools,
 )

@@ -43,10 +43,35 @@ def turn(x_ptr, n, BLOCK: tl.constexpr):
     row = x_ptr + tl.program_id(0) * BLOCK
     at = tl.arange(0, BLOCK)
     x = tl.load(row + BLOCK - 1 - at)
+    tl.debug_barrier()
     tl.store(row + at, x)
 """
-# Whole blocks are loaded before they are stored.
-in_place = Family("in place", IN_PLACE, lambda k: k.turn[(3,)](array(3, 256), 256, BLOCK=256), ())
+in_place = family(
+    "in place", IN_PLACE, lambda k: k.turn[(3,)](array(3, 256), 256, BLOCK=256), "tl.store(row",
+    "x_ptr",
+)  # fmt: skip
+# Threads of one warp load before they store.
+one_warp = Family(
+    "in place, one warp", IN_PLACE.replace(BARRIER, ""),
+    lambda k: k.turn[(3,)](array(3, 256), 256, BLOCK=256, num_warps=1), (),
+)  # fmt: skip
+PAIRS = """
+@triton.jit
+def turn(x_ptr, n, BLOCK: tl.constexpr):
+    row = x_ptr + tl.program_id(0) * n
+    at = tl.arange(0, BLOCK)
+    low = tl.load(row + at)
+    high = tl.load(row + n - BLOCK + at)
+    tl.store(row + at, high - low)
+    tl.store(row + n - BLOCK + at, high + low)
+"""
+pairs = Family(
+    "pairs in place", PAIRS, lambda k: k.turn[(3,)](array(3, 512), 512, BLOCK=256),
+    (
+        Fault("pairs that overlap", "race", at="tl.store(row + ",
+              run=lambda k: k.turn[(3,)](array(3, 450), 450, BLOCK=256), argument="x_ptr"),
+    ),
+)  # fmt: skip
 
 STENCIL = """
 @triton.jit
@@ -107,4 +132,47 @@ same_lanes = Family(
     lambda k: k.twice[(3,)](array(3, 300), np.empty((3, 300), np.float32), 300, BLOCK=128), (),
 )  # fmt: skip
 
-test_twin, test_fault = cases(exchange, reduced, in_place, stencil, scalars, same_lanes)
+HAND_ON = """
+@triton.jit
+def total(x_ptr, sum_ptr, count_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    pid = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + pid * BLOCK + at)
+    tl.store(sum_ptr + pid * BLOCK + at, x * x)
+    tl.debug_barrier()
+    done = tl.atomic_add(count_ptr, 1)
+    if done == tl.num_programs(0) - 1:
+        total = tl.zeros((BLOCK,), tl.float32)
+        for i in range(n):
+            total += tl.load(sum_ptr + i * BLOCK + at)
+        tl.store(y_ptr + at, total)
+"""
+
+
+def hand_on(k, block=512):
+    count, sums = np.zeros(1, np.int32), np.empty((4, block), np.float32)
+    k.total[(4,)](array(4, block), sums, count, np.empty(block, np.float32), 4, BLOCK=block)
+
+
+handed_on = Family(
+    "handed on", HAND_ON, hand_on,
+    (
+        Fault("no barrier before the signal", "race", FORGOTTEN, at="tl.atomic_add(count_ptr",
+              argument="count_ptr", program=(0, 0, 0), says="debug_barrier"),
+    ),
+)  # fmt: skip
+# A tile that one warp may hold as a whole.
+few_handed_on = Family("few handed on", HAND_ON.replace(BARRIER, ""), lambda k: hand_on(k, 32), ())
+
+test_twin, test_fault = cases(
+    exchange,
+    reduced,
+    in_place,
+    one_warp,
+    pairs,
+    handed_on,
+    few_handed_on,
+    stencil,
+    scalars,
+    same_lanes,
+)
