@@ -94,7 +94,7 @@ def told(engine, seed):
         x, y, out, n, constants = case(seed)
         grid = -(-n // constants["B"])
         move[(grid,)](x, y, out, n, **constants)
-    return [str(f) for f in findings], out.tobytes(), findings.remarks
+    return sorted(map(str, findings)), out.tobytes(), findings.remarks
 
 
 @pytest.fixture
@@ -224,7 +224,7 @@ def test_locks_are_followed_in_a_few_programs(late, all_native, monkeypatch):
         locked[(200,)](x, sums, np.zeros(4, np.int32), late, 16)
     assert len(asked[0]) < 40
     assert {f.kind for f in findings} == ({"race"} if late else set())
-    assert late == bool(findings.remarks)
+    assert not findings.remarks
     assert (sums == 50).all()
 
 

@@ -55,11 +55,10 @@ class Findings:
             self.items.append(finding)
         self.counts[finding.key] = self.counts.get(finding.key, 0) + 1
 
-    def clear(self) -> None:
-        """Forget all that was found."""
-        self.items.clear()
-        self.counts.clear()
-        self.remarks.clear()
+    def keep(self, kinds: set[str]) -> None:
+        """Forget all but what is of these kinds."""
+        self.items = [f for f in self.items if f.kind in kinds]
+        self.counts = {f.key: self.counts[f.key] for f in self.items}
 
     def add_all(self, others: Findings) -> None:
         """Add what was found elsewhere."""

@@ -70,6 +70,7 @@ class Races:
     doubts: list[Doubt] = field(default_factory=list)
     releases: Releases = field(default_factory=Releases)
     threads: int = WARP  # of a program
+    has_unordered: bool = False  # whether programs raced for want of an order
     pending: Callable[[], None] | None = None  # when the result of the last atomic is used
     polled: Callable[[], None] | None = None  # when what the last load polled is used as a number
 
@@ -162,7 +163,7 @@ class Races:
             other = self.accesses[s["write"][cells[first]]]
             race = self.race(other, mine, place.buffer, int(place.offsets[lanes[first]]))
             if not of_atomic:
-                self.report(race)
+                self.tell(race)
         if of_atomic:
             self.polled = partial(self.take, shadow, cells, race, me, mine)
         clock = self.clocks.get(me, 1)
@@ -231,7 +232,7 @@ class Races:
         if mine.kind == "atomic":
             self.doubt(lanes, other, place, mine, touch)
         else:
-            self.tell(other, mine, place.buffer, int(place.offsets[lanes[0]]))
+            self.tell(self.race(other, mine, place.buffer, int(place.offsets[lanes[0]])))
 
     # --- an atomic operation that changes nothing only reads
 
@@ -248,7 +249,7 @@ class Races:
         for d in self.doubts:
             found = np.flatnonzero(d.data[d.at] != d.before)
             if found.size:
-                self.tell(d.other, d.mine, d.buffer, int(d.offsets[found[0]]))
+                self.tell(self.race(d.other, d.mine, d.buffer, int(d.offsets[found[0]])))
         self.doubts.clear()
 
     def take(
@@ -259,7 +260,7 @@ class Races:
         numbers = self.reads.add(readers[cells], me, clock, self.number(mine), False)
         readers[cells] = numbers
         if race is not None:
-            self.report(race)
+            self.tell(race)
 
     def race(self, other: Access, mine: Access, buffer: Buffer, offset: int) -> Finding:
         return meaning.race(
@@ -267,8 +268,9 @@ class Races:
             (mine.kind, mine.program, mine.loc), (other.kind, other.program, other.loc),
         )  # fmt: skip
 
-    def tell(self, other: Access, mine: Access, buffer: Buffer, offset: int) -> None:
-        self.report(self.race(other, mine, buffer, offset))
+    def tell(self, race: Finding) -> None:
+        self.has_unordered = True
+        self.report(race)
 
     # --- lanes of one store
 

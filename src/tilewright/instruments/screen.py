@@ -18,6 +18,7 @@ ENOUGH = 0.1  # seconds after which one sees how long a launch will take
 MOST_PROGRAMS = 8192  # of such a launch
 PARTLY_MASKED = 2  # programs with lanes masked off in a load that are stepped through
 MOST_SAMPLES = 3  # launches alike of which such programs are stepped through
+MOST_BETWEEN = 1024  # programs that are stepped through for an order between some of them
 FEW_ROUNDS = 4096  # of a loop that does not end in native code
 SAME = {"inf": "nan"}  # kinds of findings by what checked code calls them
 _long: set[tuple] = set()  # launches that take longer
@@ -95,20 +96,17 @@ class Screen:
         if fault is None and kinds <= {"masked", "nan"} and not self.is_sampled(kinds):
             return
         try:
-            self.step(notes, fault, found)
-            if "race" in {f.kind for f in found} and launch.has_order:
+            steps = self.step(notes, fault, found)
+            if steps.races.has_unordered and launch.has_order:
                 # Programs that were not stepped through may have come between.
-                found.clear()
-                name = self.call.jit.__name__
-                found.remark(f"{name} was stepped through in Python: its locks may order programs")
                 launch.saved.restore()
-                Steps(self.call, launch.grid, found).run_all()
+                found = self.step_between(notes, found)
         finally:
             self.findings.add_all(found)
             has_nan = "nan" in kinds and not {"nan", "inf"} & {f.kind for f in found}
             _usual[self.key] = _usual[self.key] + 1 if has_nan else 0
 
-    def step(self, notes: list[Note], fault: tuple[int, int] | None, found: Findings) -> None:
+    def step(self, notes: list[Note], fault: tuple[int, int] | None, found: Findings) -> Steps:
         """Step through the programs noted and a few others."""
         launch, kinds = self.launch, {note.kind for note in notes}
         steps = Steps(self.call, launch.grid, found, MEMORY & kinds)
@@ -116,13 +114,17 @@ class Screen:
             steps.patience = FEW_ROUNDS
         if fault is not None or launch.has_order or MEMORY & kinds:
             launch.saved.restore()
-            steps.run(self.in_sequence(notes, fault, steps))
+            numbers = chosen(notes, launch.total)
+            if fault is not None:  # after it all are stepped through
+                numbers = sorted({*numbers, *range(fault[1], launch.total)})
+            steps.run(self.in_sequence(numbers, steps))
         else:
             after = launch.saved.again()
             launch.saved.restore()
             steps.run(map(launch.program, chosen(notes, launch.total)))
             after.restore()
         self.remark_on(notes, found)
+        return steps
 
     @property
     def key(self) -> tuple:
@@ -143,17 +145,25 @@ class Screen:
         is_rare = count & (count - 1) == 0
         return "nan" in kinds and (is_rare or _usual[self.key] < MOST_SAMPLES)
 
-    def in_sequence(
-        self, notes: list[Note], fault: tuple[int, int] | None, steps: Steps
-    ) -> Iterator[Program]:
-        """The programs to step through; between them the others run natively.
+    def step_between(self, notes: list[Note], found: Findings) -> Findings:
+        """Step through programs that may race, and all others between them, which may put them
+        in an order; gives that and what else was found before."""
+        numbers, again = between(notes), Findings()
+        if numbers:
+            steps = Steps(self.call, self.launch.grid, again, frozenset({"race"}))
+            steps.run(self.in_sequence(numbers, steps))
+            again.keep({"race"})
+            found.keep({f.kind for f in found} - {"race"})
+            found.add_all(again)
+            return found
+        name = self.call.jit.__name__
+        again.remark(f"{name} was stepped through in Python: its locks may order programs")
+        Steps(self.call, self.launch.grid, again).run_all()
+        return again
 
-        After one whose access stopped the launch all are stepped through.
-        """
+    def in_sequence(self, numbers: list[int], steps: Steps) -> Iterator[Program]:
+        """The programs to step through; between them the others run natively."""
         launch = self.launch
-        numbers = chosen(notes, launch.total)
-        if fault is not None:
-            numbers = sorted({*numbers, *range(fault[1], launch.total)})
         scratch, done = launch.table.copy(), 0
         for number in numbers:
             steps.races.settle()
@@ -183,3 +193,18 @@ def chosen(notes: list[Note], total: int) -> list[int]:
         pairs = note.pairs[:PARTLY_MASKED] if note.kind == "masked" else note.pairs
         numbers.update(n for pair in pairs for n in pair if n >= 0)
     return sorted(numbers)
+
+
+def between(notes: list[Note]) -> list[int]:
+    """Some of the programs that may race, those that are close first, and all between them; none
+    where there are very many."""
+    pairs = (pair for note in notes if note.kind == "race" for pair in note.pairs)
+    found: set[int] = set()
+    for first, last in sorted(
+        ((min(pair), max(pair)) for pair in pairs if min(pair) >= 0), key=lambda x: x[1] - x[0]
+    ):
+        more = found | set(range(first, last + 1))
+        if len(more) > MOST_BETWEEN:
+            break
+        found = more
+    return sorted(found)

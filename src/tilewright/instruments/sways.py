@@ -155,10 +155,10 @@ NAMES = {"add": "sum", "mul": "product", "max": "maximum", "min": "minimum"}
 def adds(x: np.ndarray, empty: Lanes, axis: int) -> Lanes:
     size = np.abs(x.astype(np.float64))
     part = np.where(empty, size, 0).sum(axis=axis)
-    if x.dtype.kind in "iub":
-        return part > 0
     rest = np.where(empty, 0, size).sum(axis=axis)
-    return ~np.isnan(rest) & (np.isnan(part) | (part > FLOAT_SHARE * (part + rest)))
+    # Where all of memory is multiplied by 0, the sum picks what stands in for it.
+    sways = (rest > 0) & (part > (0 if x.dtype.kind in "iub" else FLOAT_SHARE * (part + rest)))
+    return ~np.isnan(rest) & (np.isnan(part) | sways)
 
 
 def beats(beyond: Callable, worst: float) -> Callable:
