@@ -318,7 +318,7 @@ def test_compile_hooks():
         x = np.zeros(1, np.float32)
         for _ in range(2):
             two[(1,)](x, C=4)
-    assert seen == [("two", {"x": "*f32"}, {"C": 4}, False)] * 2
+    assert seen == [("test_compile_hooks.<locals>.two", {"x": "*f32"}, {"C": 4}, False)] * 2
 
 
 def test_knobs(monkeypatch):

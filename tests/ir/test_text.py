@@ -39,6 +39,8 @@ LINES = {
     "atomic_rmw": "%20 = atomic_rmw %1, %5, %6 {kind='add', sem='relaxed'} : i32[8]",
     "atomic_cas": "%20 = atomic_cas %1, %5, %5 : i32[8]",
     "program_id": "%20 = program_id {axis=0} : i32",
+    "processor": "%20 = processor : i32",
+    "clock": "%20 = clock : i64",
     "num_programs": "%20 = num_programs {axis=2} : i32",
     "dot": "%20 = dot %7, %7, %7 {precision='tf32'} : f32[16,16]",
     "reduce": "%20 = reduce %4 {axis=0} : f32 (%21: f32, %22: f32) [\n"

@@ -78,7 +78,7 @@ def test_ptx(target, asm, x, expected):
 @pytest.mark.parametrize(
     "asm, constraints, reason",
     [
-        ("mov.u32 $0, %smid;", "=r,r", "`%smid` is not known"),
+        ("mov.u32 $0, %laneid;", "=r,r", "`%laneid` is not known"),
         ("vadd4.u32.u32.u32 $0, $1, $1, $1;", "=r,r", "not among the instructions"),
         ("mov.b32 $0, $1;", "=r,=r,r", "writes 2 registers for 1 results"),
         ("add.s32 $1, $1, 1;", "=r,r", "nothing writes \\$0"),

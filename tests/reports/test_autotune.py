@@ -39,7 +39,7 @@ def launch(kernel, n=100, **more):
 def test_pruning(host_target):
     total, block = launch(tuned(prune_configs_by={"early_config_prune": only_small}))
     assert (total, block in (16, 32)) == (107, True)
-    with pytest.raises(TilewrightError, match="returned no configuration"):
+    with pytest.raises(TilewrightError, match="No valid autotuner configs after pruning"):
         launch(tuned(prune_configs_by={"early_config_prune": none}))
 
 
@@ -51,3 +51,33 @@ def test_reset_to_zero_comes_before_the_first_launch_of_a_key(host_target):
 def test_a_tuned_symbol_cannot_be_passed(host_target):
     with pytest.raises(ValueError, match="Conflicting meta-parameters: B"):
         launch(tuned(), B=16)
+
+
+def test_one_that_is_left_is_not_timed(host_target):
+    def refuse(call, quantiles):
+        raise AssertionError("timed")
+
+    prune = {"early_config_prune": lambda configs, arguments, **_: configs[1:2]}
+    kernel = tuned(prune_configs_by=prune, do_bench=refuse)
+    assert launch(kernel) == (107, 16)
+    assert kernel.best_config.kwargs == {"B": 16}
+
+
+def test_a_kernel_of_which_only_run_is_known(host_target):
+    launched = []
+
+    class Kernel:
+        fn = staticmethod(lambda: None)
+
+        def run(self, **given):
+            launched.append(given["B"])
+
+    def time(call, quantiles):
+        call()
+        return [launched[-1]] * 3
+
+    tuner = tilewright.Autotuner(
+        Kernel(), arg_names=[], configs=[Config({"B": b}) for b in (3, 2, 5)], key=[], do_bench=time
+    )
+    tuner.run()
+    assert launched == ([3, 2, 5, 2] if host_target == "cpu" else [3])

@@ -9,6 +9,7 @@ import pytest
 import tilewright
 import tilewright.language as tl
 from tilewright.errors import UnsupportedError
+from tilewright.language.extra import cuda
 
 
 def words(n, seed=0):
@@ -164,15 +165,13 @@ def test_scales_that_round_up_or_down(target):
 
 
 @tilewright.jit
-def by_clock(o):
-    tl.store(
-        o, tl.inline_asm_elementwise("mov.u64 $0, %globaltimer;", "=l", [], tl.int64, False, 1)
-    )
+def by_lane(o):
+    tl.store(o, tl.inline_asm_elementwise("mov.u32 $0, %laneid;", "=r", [], tl.int32, False, 1))
 
 
 def test_what_a_kernel_does_not_have_is_named():
-    with pytest.raises(UnsupportedError, match="`%globaltimer` is not known"):
-        by_clock[(1,)](np.zeros(1, np.int64))
+    with pytest.raises(UnsupportedError, match="`%laneid` is not known"):
+        by_lane[(1,)](np.zeros(1, np.int32))
 
 
 @tilewright.jit
@@ -226,3 +225,106 @@ def test_what_modifiers_change(asm, expected, target):
     o = np.zeros_like(expected)
     of_two[(1,)](LEFT, RIGHT, o, asm, 8)
     np.testing.assert_array_equal(o, expected)
+
+
+@tilewright.jit
+def pairs_in_memory(x, out, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    a, b = tl.inline_asm_elementwise(
+        """{
+        .reg .pred p;
+        setp.lt.s32 p, $3, $4;
+        mov.u32 $0, 7;
+        mov.u32 $1, 9;
+        @p ld.global.v2.b32 {$0, $1}, [$2];
+        @p ld.global.relaxed.gpu.u32 $1, [$2 + 4];
+        }""",
+        "=r,=r,l,r,r", [x + 2 * i, i, n], dtype=(tl.int32, tl.int32), is_pure=False, pack=1,
+    )  # fmt: skip
+    tl.inline_asm_elementwise(
+        """{
+        .reg .pred p;
+        setp.lt.s32 p, $2, 4;
+        @!p st.global.v2.u32 [$1], {$3, $4};
+        membar.gl;
+        mov.u32 $0, 0;
+        }""",
+        "=r,l,r,r,r", [out + 2 * i, i, a, b], dtype=tl.int32, is_pure=False, pack=1,
+    )  # fmt: skip
+
+
+def test_loads_and_stores_by_ptx(target):
+    x, out = np.arange(16).astype(np.int32), np.full(16, -1, np.int32)
+    pairs_in_memory[(1,)](x, out, 6, 8)
+    assert out.tolist() == [-1] * 8 + [8, 9, 10, 11, 7, 9, 7, 9]
+
+
+@tilewright.jit
+def counts(count, out, B: tl.constexpr):
+    i = tl.arange(0, B)
+    before = tl.inline_asm_elementwise(
+        "atom.global.add.relaxed.gpu.s32 $0, [$1], $2;", "=r,l,r", [count + i * 0, i],
+        dtype=tl.int32, is_pure=False, pack=1,
+    )  # fmt: skip
+    tl.store(out + i, before)
+    tl.inline_asm_elementwise(
+        "red.global.max.s32 [$1], $2; mov.u32 $0, 0;", "=r,l,r", [count + 1 + i * 0, i],
+        dtype=tl.int32, is_pure=False, pack=1,
+    )  # fmt: skip
+    found = tl.inline_asm_elementwise(
+        "atom.acq_rel.gpu.global.cas.b32 $0, [$1], 0, 5;", "=r,l", [count + 2],
+        dtype=tl.int32, is_pure=False, pack=1,
+    )  # fmt: skip
+    tl.store(out + B, found)
+
+
+def test_atomics_by_ptx(target):
+    count, out = np.zeros(3, np.int32), np.full(9, 3, np.int32)
+    counts[(1,)](count, out, 8)
+    assert count.tolist() == [28, 7, 5] and out[8] == 0
+    assert sorted(out[:8])[0] == 0 and max(out[:8]) <= 28
+
+
+@tilewright.jit
+def by_flag(flag, data, out):
+    pid = tl.program_id(0)
+    if pid == 0:
+        tl.store(data, 42)
+        tl.inline_asm_elementwise(
+            "st.release.gpu.global.u32 [$1], 1; mov.u32 $0, 0;", "=r,l", [flag],
+            dtype=tl.int32, is_pure=False, pack=1,
+        )  # fmt: skip
+    else:
+        seen = 0
+        while seen == 0:
+            seen = tl.inline_asm_elementwise(
+                "ld.acquire.gpu.global.u32 $0, [$1];", "=r,l", [flag],
+                dtype=tl.int32, is_pure=False, pack=1,
+            )  # fmt: skip
+        tl.store(out + pid, tl.load(data))
+
+
+def test_a_flag_by_ptx(target):
+    flag, data, out = (np.zeros(n, np.int32) for n in (1, 1, 8))
+    by_flag[(8,)](flag, data, out)
+    assert out.tolist() == [0] + [42] * 7
+
+
+@tilewright.jit
+def timed(x, out, CLOCK: tl.constexpr, B: tl.constexpr):
+    i = tl.arange(0, B)
+    start = CLOCK()
+    for _ in range(50):
+        tl.store(x + i, tl.load(x + i) + 1)
+    stop = CLOCK()
+    tl.store(out, stop - start)
+    tl.store(out + 1, cuda.smid())
+    tl.store(out + 2, cuda.num_threads())
+    by_text = "mov.u64 $0, %globaltimer;"
+    tl.store(out + 3, tl.inline_asm_elementwise(by_text, "=l", [], tl.int64, False, 1) - stop)
+
+
+def test_clocks_count_up(target):
+    x, out = np.zeros(128, np.int64), np.full(4, -1, np.int64)
+    timed[(1,)](x, out, cuda.globaltimer, 128)
+    assert (x == 50).all() and out[0] > 0 and out[1] >= 0 and out[2] == 128 and out[3] >= 0

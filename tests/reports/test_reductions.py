@@ -1,4 +1,4 @@
-"""Reductions of numbers among which some are none."""
+"""Reductions of numbers among which some are none, and by functions that assert."""
 
 from __future__ import annotations
 
@@ -48,3 +48,31 @@ def test_extremes_of_nothing_but_nan(target, left):
     extremes[(1,)](np.full(4, NAN, np.float32), values, places, B=4, LEFT=left)
     assert np.isnan(values).all()
     assert set(places.tolist()) <= {0, 1, 2, 3}
+
+
+@tilewright.jit
+def checked_sum(a, b):
+    wide = a.to(tl.int64) + b.to(tl.int64)
+    tl.device_assert((wide >= -(2**31)) & (wide < 2**31), "does not fit")
+    return a + b
+
+
+@tilewright.jit(debug=True)
+def checked_sums(x, total, sums, B: tl.constexpr):
+    i = tl.arange(0, B)
+    v = tl.load(x + i)
+    tl.store(sums + i, tl.associative_scan(v, 0, checked_sum))
+    tl.store(total, tl.reduce(v, 0, checked_sum))
+
+
+@pytest.mark.parametrize("n", [16, 512])
+def test_combining_functions_assert(target, n):
+    """Lanes that nothing comes before are not looked at."""
+    x = np.zeros(n, np.int32)
+    x[0], x[1 : n // 2] = 2**31 - n, 1
+    total, sums = np.zeros(1, np.int32), np.zeros(n, np.int32)
+    checked_sums[(1,)](x, total, sums, n)
+    assert total[0] == x.sum() and sums.tolist() == x.cumsum().tolist()
+    x[-1] = 2**30
+    with pytest.raises(tilewright.TilewrightError, match="does not fit"):
+        checked_sums[(1,)](x, total, sums, n)

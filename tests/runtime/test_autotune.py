@@ -164,7 +164,7 @@ def test_pruning(cpu):
     kernel[grid](np.zeros(64, np.float32), 64)
     assert [c.kwargs["BLOCK"] for c in kernel.configs_timings] == [32, 64]
     assert asked == [(64, ["grid", "warmup"])]
-    with pytest.raises(tilewright.TilewrightError, match="returned no configuration"):
+    with pytest.raises(tilewright.TilewrightError, match="No valid autotuner configs"):
         tuned(prune_configs_by={"early_config_prune": lambda c, n, **k: []})[grid](
             np.zeros(64, np.float32), 64
         )

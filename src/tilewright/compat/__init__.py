@@ -27,6 +27,7 @@ MODULES = {
     "triton.runtime.driver": "tilewright.runtime.driver",
     "triton.runtime.errors": "tilewright.compat.errors",
     "triton.runtime.build": "tilewright.compat.build",
+    "triton.runtime._async_compile": "tilewright.runtime.background",
     "triton.runtime._allocation": "tilewright.runtime.host",
     "triton.runtime.interpreter": "tilewright.compat.interpreter",
     "triton.compiler": "tilewright.compat.compiler",

@@ -18,6 +18,7 @@ from tilewright.runtime.observers import (
     compile_observers,
     launch_observers,
 )
+from tilewright.runtime.preload import describe
 
 propagate_env = True
 
@@ -195,18 +196,19 @@ class Hooks(LaunchObserver):
     def compilation(self, jit: Any, launch: Any, handle: Any) -> None:
         hook = runtime.jit_cache_hook if handle is None else runtime.jit_post_compile_hook
         signature = {name: str(kind) for name, kind in launch.types.items()}
-        key = str((signature, launch.constants, launch.options))
+        key = str(launch.key)
         call(
             hook,
             key=key,
             repr=f"{jit.__name__}({signature})",
-            fn=SimpleNamespace(module=jit.__module__, name=jit.__name__, jit_function=jit),
+            fn=SimpleNamespace(module=jit.__module__, name=jit.__qualname__, jit_function=jit),
             compile={
                 "key": key, "signature": signature, "constants": launch.constants,
+                "specialization_data": describe(launch), "is_warmup": launch.is_warmup,
                 **{k: tuple(v.items()) if isinstance(v, dict) else v
                    for k, v in launch.options.items()},
             },
-            is_manual_warmup=False,
+            is_manual_warmup=launch.is_warmup,
             already_compiled=False,
         )  # fmt: skip
         if handle is not None:

@@ -1,5 +1,7 @@
 """What `triton` itself has beside our own names."""
 
 from tilewright.compat.compiler import compile
+from tilewright.lang.typenames import aggregate
+from tilewright.runtime.background import AsyncCompileMode, FutureKernel
 
-__all__ = ["compile"]
+__all__ = ["AsyncCompileMode", "FutureKernel", "aggregate", "compile"]

@@ -9,7 +9,7 @@ import __future__
 
 import ast
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from types import CodeType
 from typing import Any
@@ -124,6 +124,15 @@ def stored(nodes: Sequence[ast.AST]) -> set[str]:
     return found
 
 
+def places(targets: Sequence[ast.expr]) -> Iterator[ast.expr]:
+    """What targets assign to that is not a name: items and attributes."""
+    for target in targets:
+        if isinstance(target, (ast.Tuple, ast.List)):
+            yield from places(target.elts)
+        elif isinstance(target, (ast.Subscript, ast.Attribute)):
+            yield target
+
+
 def assigned_for_sure(node: ast.stmt) -> set[str]:
     """The names that a statement assigns whichever way control goes."""
     if isinstance(node, ast.Assign):
@@ -226,10 +235,9 @@ class Rewriter(ast.NodeTransformer):
 
     def visit_Assign(self, node: ast.Assign) -> ast.stmt:
         self.generic_visit(node)
-        if any(isinstance(t, (ast.Subscript, ast.Attribute)) for t in node.targets):
-            self.changed = True
-            text = ast.Constant(ast.unparse(node.targets[0]))
-            return ast.copy_location(ast.Expr(call("_unchanging", text, node.value)), node)
+        changed = next(places(node.targets), None)
+        if changed is not None:
+            return self.refuse_change(node, changed, node.value)
         if len(node.targets) == 1 and stored(node.targets) & self.declared:
             self.changed = True
             value = call("_settled", node.value, self.fixed(node.targets[0]))
@@ -237,6 +245,11 @@ class Rewriter(ast.NodeTransformer):
             return node
         node.value = self.settle(node.value)
         return node
+
+    def refuse_change(self, node: ast.stmt, target: ast.expr, value: ast.expr) -> ast.stmt:
+        self.changed = True
+        refusal = call("_unchanging", ast.Constant(ast.unparse(target)), value)
+        return ast.copy_location(ast.Expr(refusal), node)
 
     def fixed(self, target: ast.expr) -> ast.expr:
         """For each name of a target, whether it is declared constexpr."""
@@ -254,7 +267,7 @@ class Rewriter(ast.NodeTransformer):
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.stmt:
         """`x += y` as `x = x + y`."""
         if not isinstance(node.target, ast.Name):
-            return self.generic_visit(node)
+            return self.refuse_change(node, node.target, node.value)
         before = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
         whole = ast.copy_location(ast.BinOp(before, node.op, node.value), node)
         return ast.copy_location(ast.Assign([node.target], self.settle(self.visit(whole))), node)

@@ -316,8 +316,9 @@ def give_back(f: Frontend, node: ast.Return) -> Returned:
     loop = next((x for x in reversed(f.scope.loops) if x.at_run_time), None)
     if loop is not None:
         raise f.error(
-            f"`return` inside a {loop.kind} loop (line {loop.line}) cannot be compiled; keep the "
-            "result in a variable and return it after the loop",
+            "Cannot have `return` statements inside `while` or `for` statements in triton: this "
+            f"one is in the {loop.kind} loop of line {loop.line}; keep the result in a variable "
+            "and return it after the loop",
             node,
         )
     return Returned(None if node.value is None else f.expr(node.value), node)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.lang.expressions import PYTHON_ERRORS, cannot_compute, iterate, text_of
 from tilewright.lang.scope import Scope
-from tilewright.lang.statements import held_by
+from tilewright.lang.statements import held_by, miscounted
 from tilewright.lang.tensor import known, tensor
 from tilewright.lang.values import describe, is_runtime
 
@@ -112,7 +112,12 @@ def assign_targets(f: Frontend, target: ast.expr, item: Any) -> None:
     if isinstance(target, ast.Name):
         f.scope.names[target.id] = item
         return
-    for part, value in zip(target.elts, iterate(f, target, item), strict=True):
+    items = known(item)
+    if not isinstance(items, tuple):
+        raise f.error(f"cannot unpack non-iterable value: {describe(items)}", target)
+    if len(items) != len(target.elts):
+        raise f.error(f"{miscounted(len(items), len(target.elts))}: {describe(items)}", target)
+    for part, value in zip(target.elts, items):
         assign_targets(f, part, value)
 
 

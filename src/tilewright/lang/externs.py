@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.errors import UnsupportedError, want
-from tilewright.ir.op import machine
+from tilewright.ir.op import emit, machine
 from tilewright.lang import arithmetic as a
 from tilewright.lang.builtin import builtin
 from tilewright.lang.conversion import as_dtype, cast, cast_function
 from tilewright.lang.tensor import tensor
 from tilewright.later import later
+from tilewright.ops import program
 
 libdevice = later("tilewright.lang.libdevice")
 ptx = later("tilewright.lang.ptx")
@@ -90,9 +91,24 @@ def num_threads() -> int:
     return 32 * machine().warps
 
 
-smid = unsupported("smid", "a program instance does not know where it runs")
-globaltimer = unsupported("globaltimer", "a kernel has no clock; time the launch")
-memrealtime = unsupported("memrealtime", "a kernel has no clock; time the launch")
+@builtin
+def smid() -> tensor:
+    """The number of the multiprocessor that runs the program instance; 0 on the CPU."""
+    return tensor(emit(program.processor))
+
+
+@builtin
+def globaltimer() -> tensor:
+    """A clock that counts up: nanoseconds on GPUs and in eager mode, cycles on the CPU."""
+    return tensor(emit(program.clock))
+
+
+@builtin
+def memrealtime() -> tensor:
+    """The same clock."""
+    return tensor(emit(program.clock))
+
+
 dispatch = unsupported("dispatch", "use libdevice, or extern_elementwise")
 
 

@@ -214,7 +214,8 @@ def build_kernel(
             whose types become parameters named `x.0`, `x.1`, ...
         constants: The values of the others; what is in neither has its default.
         facts: By name, what every argument (an address, or a number) is a multiple of.
-        options: `debug` compiles `device_assert` in, `sanitize` checks for integer overflow.
+        options: `debug` compiles `device_assert` in, `sanitize` checks for integer overflow;
+            `num_warps` is what kernels may ask for.
 
     Raises:
         CompileError: with the place in the user's source that is at fault.

@@ -10,9 +10,11 @@ from typing import Any
 
 from tilewright.errors import UnsupportedError, want
 from tilewright.ir import types as t
+from tilewright.ir.op import emit
 from tilewright.ir.types import DType, Type
 from tilewright.lang import arithmetic as a
 from tilewright.lang import libdevice_bits as bits
+from tilewright.lang import ptx_memory
 from tilewright.lang.constexpr import unwrap
 from tilewright.lang.conversion import as_dtype, cast, cast_function
 from tilewright.lang.promote import constant, same_shape, to_tensor
@@ -36,6 +38,7 @@ from tilewright.lang.ptx_words import (
 from tilewright.lang.reductions import dealt, gathered
 from tilewright.lang.shapes import broadcast_to, ravel, reshape
 from tilewright.lang.tensor import tensor
+from tilewright.ops import program
 from tilewright.ops.shape import is_power_of_two
 
 TYPES: dict[str, DType] = {
@@ -52,6 +55,11 @@ CODES = {"e2m1x2": (4, of_e2m1), "ue8m0x2": (8, of_ue8m0)}  # pairs without a ty
 # Modifiers that change nothing beyond how an approximation is rounded.
 QUIET = {"approx", "ftz", "rn", "full", "lo", "rz", "wrap", "b32", "rna"}
 LATER = {"sat", "relu", "satfinite"}  # what is made of the result
+
+SPECIAL = {
+    "%globaltimer": program.clock, "%clock64": program.clock, "%clock": program.clock,
+    "%smid": program.processor,
+}  # fmt: skip
 
 
 class Text:
@@ -95,15 +103,20 @@ class Text:
         if name.startswith("mov.") and "{" in rest:
             self.move_parts(TYPES[name.split(".")[1]], target, sources[0])
             return
-        result = self.compute(name.split("."), sources)
+        holds = None if guard is None else self.register(guard.lstrip("@!"))
+        if guard is not None and guard.startswith("@!"):
+            holds = a.logical_not(holds)
+        words = name.split(".")
+        if words[0] in ptx_memory.NAMES:
+            ptx_memory.follow(self, words, [target, *sources], holds, TYPES)
+            return
+        result = self.compute(words, sources)
         target, _, opposite = target.partition("|")
         if opposite:
             self.registers[opposite] = ~result
-        if guard is not None:
-            holds = self.register(guard.lstrip("@!"))
+        if holds is not None:
             before = read_as(self.registers.get(target, result), result.dtype)
-            one, other = (before, result) if guard.startswith("@!") else (result, before)
-            result = a.where(holds, one, other)
+            result = a.where(holds, result, before)
         self.registers[target] = result
 
     def move_parts(self, dtype: DType, target: str, source: str) -> None:
@@ -134,6 +147,8 @@ class Text:
             return constant(number - (1 << dtype.bits) if signed else number, Type(dtype))
         if re.fullmatch(r"-?\d+\.\d*", text):
             return constant(float(text), Type(dtype))
+        if text in SPECIAL and text not in self.registers:
+            return read_as(tensor(emit(SPECIAL[text])), dtype)
         return read_as(self.register(text), dtype)
 
     def compute(self, words: list[str], sources: list[str]) -> tensor:

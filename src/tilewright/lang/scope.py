@@ -20,7 +20,7 @@ from tilewright.lang.constexpr import constexpr, constexpr_function, held
 from tilewright.lang.jit import JITCallable
 from tilewright.lang.source import Source
 from tilewright.lang.tensor import METHODS, tensor
-from tilewright.lang.typenames import is_constexpr
+from tilewright.lang.typenames import is_note
 from tilewright.lang.values import Undefined
 from tilewright.later import later
 
@@ -114,7 +114,7 @@ class Scope:
     def warn_of_plain(self, node: ast.Name, value: Any) -> None:
         """Say what Triton would refuse: from outside it takes numbers as constexpr only."""
         annotations = self.fn.__globals__.get("__annotations__", {})
-        if type(value) not in PLAIN or is_constexpr(annotations.get(node.id)):
+        if type(value) not in PLAIN or is_note(annotations.get(node.id), "constexpr"):
             return
         if os.environ.get(ALLOWING, "").lower() in TRUE_WORDS:
             return

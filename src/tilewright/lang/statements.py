@@ -93,13 +93,9 @@ def unpack(f: Frontend, target: ast.Tuple | ast.List, value: Any) -> None:
         raise f.error(f"cannot unpack {describe(value)} into several names", target) from None
     wanted = target.elts
     stars = [i for i, t in enumerate(wanted) if isinstance(t, ast.Starred)]
-    if len(items) != len(wanted) if not stars else len(items) < len(wanted) - 1:
-        least = "at least " if stars else ""
-        raise f.error(
-            f"cannot unpack {len(items)} values into {least}{len(wanted) - len(stars)} names, "
-            f"got {describe(items)}",
-            target,
-        )
+    names = len(wanted) - len(stars)
+    if len(items) < names or (len(items) > names and not stars):
+        raise f.error(f"{miscounted(len(items), names, bool(stars))}: {describe(items)}", target)
     if not stars:
         for t, item in zip(wanted, items):
             store(f, t, item)
@@ -114,6 +110,14 @@ def unpack(f: Frontend, target: ast.Tuple | ast.List, value: Any) -> None:
         store(f, t, item)
 
 
+def miscounted(given: int, names: int, starred: bool = False) -> str:
+    """That values are not as many as the names for them, in Python's words."""
+    if given > names:
+        return f"too many values to unpack (expected {names}, got {given})"
+    least = "at least " if starred else ""
+    return f"not enough values to unpack (expected {least}{names}, got {given})"
+
+
 def assign_annotated(f: Frontend, node: ast.AnnAssign) -> None:
     if node.value is None:
         if is_constexpr_note(node.annotation) and isinstance(node.target, ast.Name):
@@ -121,8 +125,13 @@ def assign_annotated(f: Frontend, node: ast.AnnAssign) -> None:
         return
     value = f.expr(node.value)
     f.at(node)
-    # Triton takes a constexpr annotation of what only the run knows for no more than a wish.
-    store(f, node.target, known(value) if is_constexpr_note(node.annotation) else assigned(value))
+    if not is_constexpr_note(node.annotation):
+        store(f, node.target, assigned(value))
+    elif isinstance(node.target, ast.Name):
+        # Triton takes a constexpr annotation of what only the run knows for no more than a wish.
+        f.scope.names[node.target.id] = known(value)
+    else:
+        store(f, node.target, value)  # an error
 
 
 def is_constexpr_note(note: ast.expr) -> bool:

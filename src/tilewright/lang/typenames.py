@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from tilewright.errors import UnsupportedError, want
+from tilewright.errors import UnsupportedError
 from tilewright.ir import types as t
 from tilewright.ir.op import has_machine
 from tilewright.ir.types import DType, PointerDType, Type, pointer_to
-from tilewright.lang.builtin import builtin
 from tilewright.lang.constexpr import constexpr, constexpr_function, unwrap
 from tilewright.lang.tensor import tensor
 
@@ -68,25 +69,53 @@ class const:
 def aggregate(cls: type) -> type:
     """Decorator: a class whose instances hold tensors, and are passed around as one value.
 
-    Outside kernels its fields that are annotated as constexpr hold constexprs.
+    Outside kernels its fields that are annotated as constexpr hold constexprs, as do tuples.
     """
-    made = dataclasses.dataclass(eq=False, repr=False, init="__init__" not in vars(cls))(cls)
-    fixed = {f.name for f in dataclasses.fields(made) if is_constexpr(f.type)}
+    made = dataclasses.dataclass(eq=False, repr=False, init=False)(cls)
+    fields = dataclasses.fields(made)
+    fixed = {f.name for f in fields if is_note(f.type, "constexpr")}
+    fixed |= {f.name for f in fields if is_note(f.type, "tuple")}
+    if "__init__" not in vars(cls):
+        made.__init__ = initializer(fields)
     if fixed and "__setattr__" not in vars(cls):
 
         def assign(self: Any, name: str, value: Any) -> None:
             if name in fixed and not has_machine():
-                value = constexpr(value)
+                value = as_constexpr(value)
             object.__setattr__(self, name, value)
 
         made.__setattr__ = assign
     return made
 
 
-def is_constexpr(note: Any) -> bool:
-    """Whether an annotation, or its text, says constexpr."""
+def initializer(fields: Sequence[dataclasses.Field]) -> Callable:
+    """An `__init__` that takes the fields in order; those with defaults may be left out."""
+    signature = inspect.Signature(
+        inspect.Parameter(f.name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for f in fields
+    )
+    defaults = {f.name: f.default for f in fields if f.default is not dataclasses.MISSING}
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        given = signature.bind_partial(*args, **kwargs).arguments
+        signature.bind(**(values := {**defaults, **given}))  # says which are missing
+        for field in fields:
+            setattr(self, field.name, values[field.name])
+
+    return __init__
+
+
+def as_constexpr(value: Any) -> Any:
+    """A value of the host as a constexpr; in tuples, each item."""
+    if isinstance(value, tuple):
+        items = [as_constexpr(item) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    return constexpr(value)
+
+
+def is_note(note: Any, name: str) -> bool:
+    """Whether an annotation, or its text, is the name."""
     text = note if isinstance(note, str) else getattr(note, "__name__", "")
-    return text.split(".")[-1].split("[")[0] == "constexpr"
+    return text.split("[")[0].split(".")[-1] == name
 
 
 @constexpr_function
@@ -163,15 +192,21 @@ SHORT = {"u1": "int1", "i1": "int1"} | {
 }
 
 
-@builtin
 def aggregate_replace(value: Any, **fields: Any) -> Any:
     """An aggregate with other values of some fields."""
+    if not hasattr(type(value), "__dataclass_fields__"):
+        raise TypeError(f"aggregate_replace expects an aggregate instance, got {value!r}")
     known = {f.name for f in dataclasses.fields(value)}
-    want(set(fields) <= known, f"{sorted(set(fields) - known)} are no fields of {sorted(known)}")
+    for name in fields:
+        if name not in known:
+            raise TypeError(f"{type(value).__name__} has no field {name!r}: {sorted(known)}")
     new = object.__new__(type(value))
     for name in known:
-        object.__setattr__(new, name, fields.get(name, getattr(value, name)))
+        setattr(new, name, fields.get(name, getattr(value, name)))
     return new
+
+
+aggregate_replace.is_tile_builtin = True  # kernels call it too
 
 
 def refused(name: str, reason: str) -> type:

@@ -1,6 +1,10 @@
-"""Which program instance is running, of how many."""
+"""Which program instance is running, of how many, where, and when."""
 
 from __future__ import annotations
+
+import time
+
+import numpy as np
 
 from tilewright.errors import want
 from tilewright.ir import types as t
@@ -23,3 +27,15 @@ def program_id(axis):
 def num_programs(axis):
     """The number of program instances along an axis of the grid."""
     return check_grid_axis("num_programs", axis)
+
+
+@op(eager=lambda port: np.array(0, np.int32), effect="program")
+def processor():
+    """The number of the processor of a GPU that runs this program instance; 0 on the CPU."""
+    return Type(t.int32)
+
+
+@op(eager=lambda port: np.array(time.perf_counter_ns(), np.int64), effect="debug")
+def clock():
+    """A count that goes up with time, read after what comes before and before what comes after."""
+    return Type(t.int64)

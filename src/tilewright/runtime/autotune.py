@@ -143,6 +143,9 @@ class Autotuner(Wrapper):
     def search(self, key: tuple, where: str, args: tuple, kwargs: dict[str, Any]) -> Config:
         begin = time.perf_counter()
         configs = self.prune_configs(kwargs)
+        if len(configs) == 1:  # nothing to choose from
+            self.check_conflicts(configs[0], kwargs)
+            return configs[0]
         if not where.startswith("cuda"):  # but there warps and stages tell them apart
             configs = distinct(configs)
         timings: dict[Config, Any] = {}
@@ -177,7 +180,9 @@ class Autotuner(Wrapper):
         self.check_conflicts(config, meta)
         try:
             if settings.get("target") == "eager":
-                if self.fastest > 0:  # none is faster than the first that a compiler takes
+                if self.fastest > 0 and hasattr(
+                    self.fn, "check"
+                ):  # none is faster than the first that a compiler takes
                     self.fn.check(*args, **meta, **config.all_kwargs())
                 return [0.0, 0.0, 0.0]
             return self.run_trial(config, args, meta)
@@ -239,8 +244,8 @@ class Autotuner(Wrapper):
             configs = self.early_config_prune(configs, self.nargs, **kwargs)
             if not configs:
                 raise TilewrightError(
-                    f"autotune of {self.__name__}: early_config_prune returned no configuration; "
-                    "it must keep at least one"
+                    "Autotuner error: No valid autotuner configs after pruning. "
+                    "`early_config_prune` should return at least one config."
                 )
         if self.perf_model is None:
             return list(configs)

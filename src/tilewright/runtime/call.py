@@ -48,6 +48,7 @@ class Call:
         self.options = options
         self.settings = settings
         jit.parameters.check_options(options)
+        self.is_warmup = False
         self.device = self.find_device()
         self.target: Target | None = None
         if settings.target != "eager":

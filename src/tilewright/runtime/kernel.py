@@ -8,14 +8,14 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-from tilewright.errors import CompileError, LaunchError
+from tilewright.errors import CompileError
 from tilewright.lang.jit import JITCallable
 from tilewright.locks import Lock
-from tilewright.runtime import launcher
+from tilewright.runtime import background, launcher, preload
 from tilewright.runtime import settings as settings_in_force
 from tilewright.runtime.call import Call
 from tilewright.runtime.closure import scan
-from tilewright.runtime.compile import compile_kernel, front_ir
+from tilewright.runtime.compile import Compilation, compile_kernel, front_ir
 from tilewright.runtime.entry import Entry
 from tilewright.runtime.grid import sizes
 from tilewright.runtime.handle import CompiledKernel, SteppedKernel
@@ -93,7 +93,16 @@ class JITFunction(JITCallable, KernelInterface):
         arguments, options = self.parameters.bind(args, kwargs)
         for name in arguments.keys() - self.constexpr_names:
             arguments[name] = MockTensor.wrap_dtype(arguments[name])
-        return self.find(arguments, options, current()).handle
+        call = self.compiled_call(arguments, options, current())
+        call.is_warmup = True
+        mode = background.active.get()
+        if mode is None or call.key in self.entries:
+            return self.entry(call).handle
+        return mode.submit((self, call.key), call.compile, partial(self.finish, call))
+
+    def finish(self, call: Call, compilation: Compilation) -> CompiledKernel:
+        """What was compiled for a call elsewhere becomes its code."""
+        return self.entry(call, compilation).handle
 
     def check(self, *args: Any, **kwargs: Any) -> None:
         """Raise what a compiler would say of a launch with these arguments."""
@@ -105,8 +114,10 @@ class JITFunction(JITCallable, KernelInterface):
         """Call `hook` with the arguments before each launch."""
         self.pre_run_hooks.append(hook)
 
-    def preload(self, specialization_data: str) -> None:
-        raise LaunchError(f"{self.__name__}: preload is not supported; use warmup()")
+    def preload(self, specialization_data: str) -> CompiledKernel:
+        """Compile what the text tells, which a hook of compilations was given."""
+        arguments, options = preload.arguments_of(self, specialization_data)
+        return self.warmup(**arguments, **options)
 
     def first(self, grid: Any, /, *args: Any, **kwargs: Any) -> Any:
         """A launch by what `kernel[grid]` gave before there was a way to launch.
@@ -189,27 +200,32 @@ class JITFunction(JITCallable, KernelInterface):
 
     def find(self, arguments: dict[str, Any], options: dict, settings: Settings) -> Entry:
         __tracebackhide__ = True
+        return self.entry(self.compiled_call(arguments, options, settings))
+
+    def compiled_call(self, arguments: dict[str, Any], options: dict, settings: Settings) -> Call:
+        """A call for a compiler, whatever the target."""
         if self.is_stale():
             self.forget()
         call = self.prepare(arguments, options, settings)
-        if call.target is None:
-            call = self.prepare(arguments, options, settings.on("cpu"))
-        return self.entry(call)
+        return self.prepare(arguments, options, settings.on("cpu")) if call.target is None else call
 
     def find_values(self, values: tuple, options: dict[str, Any]) -> Entry:
         __tracebackhide__ = True
         return self.find(dict(zip(self.parameters.names, values)), options, current())
 
-    def entry(self, call: Call) -> Entry:
+    def entry(self, call: Call, compilation: Compilation | None = None) -> Entry:
         """The code for a call, compiled when it is the first of its kind."""
         __tracebackhide__ = True
+        pending = background.pending((self, call.key)) if compilation is None else None
+        if pending is not None:
+            pending.result()
         with self.lock:
             found = self.entries.get(call.key)
             if found is None:
                 for observe in compile_observers:
                     observe(self, call, None)
                 try:
-                    compilation = compile_kernel(call.request())
+                    compilation = compilation or compile_kernel(call.request())
                 except CompileError as error:
                     # It tells the line; where in the compiler it was found is of no use to users.
                     raise error.with_traceback(None) from error.__cause__
@@ -328,7 +344,7 @@ class JITFunction(JITCallable, KernelInterface):
     @property
     def cache(self) -> dict[Any, CompiledKernel]:
         """Handles by what they were compiled for."""
-        return {key: entry.handle for key, entry in self.entries.items()}
+        return {str(key): entry.handle for key, entry in self.entries.items()}
 
     @property
     def device_caches(self) -> DeviceCaches:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,10 +32,15 @@ class Trial:
         self.is_open = False  # a run began, and the user's hook after it is due
         if config.pre_hook is not None:
             config.pre_hook(self.full)  # which may change what is compiled, e.g. descriptors
+        self.clock = None
+        also = tuner.restore_value
+        if not hasattr(tuner.fn, "warmup"):  # a program's own, of which only `run` is known
+            self.saved = Saved((), (), self.full, also)
+            return
         compilation = tuner.fn.warmup(*args, **self.kwargs).compilation
         target = base.find(compilation.target)
         self.clock = target.clock(target.place(device_of(self.full), 0), cold=True)
-        self.saved = Saved(compilation, self.full, tuner.restore_value)
+        self.saved = Saved(compilation.writes, compilation.reads, self.full, also)
 
     def before(self) -> None:
         """What comes before each run and is not timed, with the end of the run before."""
@@ -71,10 +76,16 @@ class Trial:
 class Saved:
     """The arguments that a kernel writes, as they were."""
 
-    def __init__(self, compilation: Any, arguments: dict[str, Any], also: Iterable[str]):
+    def __init__(
+        self,
+        writes: Iterable[str],
+        reads: Container[str],
+        arguments: dict[str, Any],
+        also: Sequence[str],
+    ):
         self.saved: list[tuple[Any, np.ndarray, bool]] = []
-        reads, done = compilation.reads, set()
-        for path in (*compilation.writes, *also):
+        done: set[int] = set()
+        for path in (*writes, *also):
             value = item(arguments, path)
             if value is None or id(value) in done or arrays.kind(value, path) != "array":
                 continue

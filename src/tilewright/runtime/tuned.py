@@ -52,10 +52,10 @@ class Config:
         return (tuple(sorted((k, repr(v)) for k, v in self.kwargs.items())), self.pre_hook)
 
     def __str__(self) -> str:
-        return ", ".join(f"{k}: {v}" for k, v in (*self.kwargs.items(), *self.options()))
-
-    def options(self) -> list[tuple[str, Any]]:
-        return [(name, getattr(self, name)) for name in WARP_FIELDS]
+        shown = [*self.kwargs.items(), *((name, getattr(self, name)) for name in WARP_FIELDS)]
+        if self.ir_override is not None:
+            shown.append(("ir_override", self.ir_override))
+        return ", ".join(f"{k}: {v}" for k, v in shown)
 
     def __hash__(self) -> int:
         return hash((*self.all_kwargs().items(), self.pre_hook))

@@ -29,7 +29,7 @@ from tilewright.targets.cpu.module import ENTRY, FLOPS_WORD, module_texts
 from tilewright.targets.cpu.nest import NestWriter
 from tilewright.targets.cpu.order import second_axis_first
 from tilewright.targets.cpu.plan import Plan
-from tilewright.targets.cpu.programs import write_programs
+from tilewright.targets.cpu.programs import read_clock, write_programs
 from tilewright.targets.cpu.schedule import Anchor, Nest, Scheduler, segments
 from tilewright.targets.cpu.scratch import Lives, Scratch
 from tilewright.targets.cpu.sharing import ANYWHERE
@@ -289,6 +289,8 @@ class Lowering:
             self.memory.check_assert(inst, ())
         elif name == "device_print":
             prints.write_print(self, inst)
+        elif name == "clock":
+            self.e.bind(inst.result, (), Uniform(read_clock(self.e), self.e.w.at))
         elif name != "barrier":
             raise UnsupportedError(f"the CPU target does not do {name}", inst.loc)
 

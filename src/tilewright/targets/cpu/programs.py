@@ -13,6 +13,7 @@ from tilewright.targets.cpu.memory import GRID_SLOT
 from tilewright.targets.cpu.turns import Turns, strided_loop
 
 if TYPE_CHECKING:
+    from tilewright.targets.cpu.evaluate import Evaluator
     from tilewright.targets.cpu.lower import Lowering
 
 
@@ -83,7 +84,16 @@ def bind_programs(lowering: Lowering, swapped: bool) -> None:
             ids[axis] = e.b.sub(rest, e.b.mul(above, size(axis)))
             rest = above
     for inst in used:
+        if inst.op.name == "processor":
+            e.bound[inst.result] = Uniform(Lane("0", t.int32), 0)
+            continue
         axis = inst.attrs["axis"]
         lane = ids[axis] if inst.op.name == "program_id" else size(axis)
         depth = w.at if inst.op.name == "program_id" else 0
         e.bound[inst.result] = Uniform(Lane(lane.text, t.int32), depth)
+
+
+def read_clock(e: Evaluator) -> Lane:
+    """The cycles that the processor counted so far."""
+    e.w.declare("declare i64 @llvm.readcyclecounter()")
+    return e.b.value("call i64 @llvm.readcyclecounter()", t.int64, 1)

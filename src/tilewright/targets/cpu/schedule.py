@@ -26,7 +26,9 @@ gathered = later("tilewright.targets.cpu.gathered")
 sources = later("tilewright.targets.cpu.sources")
 
 # What runs at its place: readers wait for it, they do not evaluate it.
-RUNS = CONTROL | WHOLE | {"reduce", "dot", "atomic_rmw", "atomic_cas"}
+RUNS = CONTROL | WHOLE | {"reduce", "dot", "atomic_rmw", "atomic_cas", "clock"}
+# Anchors that nothing that writes goes past.
+IN_ORDER = frozenset({"store", "atomic", "barrier", "device_print", "clock"})
 
 
 @dataclass(eq=False, slots=True)
@@ -222,7 +224,7 @@ class Scheduler:
         for values, same in ((reads.same, True), (reads.whole, False)):
             for value in values:
                 self.readers.setdefault(value, []).append((index, same))
-        if anchor.kind in ("store", "atomic", "barrier", "device_print"):
+        if anchor.kind in IN_ORDER:
             self.writes.append((index, anchor.inst, bool(anchor.shape)))
         results = (anchor.target,) if anchor.target is not None else ()
         if anchor.kind not in ("pack", "assign", "hold") and anchor.inst is not None:
@@ -247,7 +249,7 @@ class Scheduler:
         if anchor.kind == "assign":
             for index, same in self.readers.get(anchor.target, ()):
                 first = max(first, index if same else index + 1)
-        if anchor.kind in ("store", "atomic", "barrier", "device_print"):
+        if anchor.kind in IN_ORDER:
             first = max(first, self.after_memory(anchor))
         if anchor.kind == "device_assert" or anchor.kind == "scalar":
             first = max([first] + [index + 1 for index, _, _ in self.writes])

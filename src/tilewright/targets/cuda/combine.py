@@ -28,13 +28,14 @@ class Combiner:
         self.inst = inst
         self.name = inst.attrs.get("combine", "")
 
-    def __call__(self, xs: Sequence[Lane], ys: Sequence[Lane]) -> Group:
+    def __call__(self, xs: Sequence[Lane], ys: Sequence[Lane], on: Lane | None = None) -> Group:
+        """Both combined; assertions count where `on` holds."""
         b = self.x.e.b
         if self.name:
             return (OPS[self.name].emit(b, xs[0], ys[0]),)
         block = self.inst.blocks[0]
         known = dict(zip(block.params, [*xs, *ys], strict=True))
-        return tuple(run(self.x, block, known))
+        return tuple(run(self.x, block, known, on))
 
     def dtype(self, dtype: DType) -> DType:
         """What is combined: sums and products of 16-bit floats are kept in fp32."""
@@ -48,9 +49,12 @@ class Combiner:
         return commutes(self.inst.blocks[0], with_nan=False)
 
 
-def run(x: Lowering, block: Block, known: dict[Value, Lane]) -> list[Lane]:
+def run(x: Lowering, block: Block, known: dict[Value, Lane], on: Lane | None = None) -> list[Lane]:
     """What a region of elementwise instructions gives for these lanes."""
     b = x.e.b
+
+    def both(p: Lane | None, q: Lane) -> Lane:
+        return q if p is None else b.bit_and(p, q)
 
     def lane(value: Value) -> Lane:
         return known[value] if value in known else x.scalar(value)
@@ -63,8 +67,17 @@ def run(x: Lowering, block: Block, known: dict[Value, Lane]) -> list[Lane]:
             results = [b.const(inst.attrs["value"], inst.result.type.dtype)]
         elif name == "if":
             condition = lane(inst.operands[0])
-            yes, no = (run(x, inner, dict(known)) for inner in inst.blocks)
+            sides = (both(on, condition), both(on, b.bit_not(condition)))
+            yes, no = (
+                run(x, inner, dict(known), side)
+                for inner, side in zip(inst.blocks, sides, strict=True)
+            )
             results = [b.select(condition, p, q) for p, q in zip(yes, no, strict=True)]
+        elif name == "device_assert":
+            holds, *mask = map(lane, inst.operands)
+            wrong = both(mask[0] if mask else None, b.bit_not(holds))
+            x.guard.report(inst, b.const(0, t.uint64), both(on, wrong))
+            results = []
         elif inst.op.is_elementwise:
             results = [inst.op.emit(b, *[lane(v) for v in inst.operands], **inst.attrs)]
         else:

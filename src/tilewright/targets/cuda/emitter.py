@@ -78,6 +78,11 @@ class Emitter:
     def num_programs(self, axis: int) -> Lane:
         return self.special(f"nctaid.{'xyz'[axis]}")
 
+    def clock(self) -> Lane:
+        """Nanoseconds, read here."""
+        text = 'call i64 asm sideeffect "mov.u64 $0, %globaltimer;", "=l,~{memory}"()'
+        return self.b.value(text, t.int64, 1)
+
     def of_thread(self, columns: Sequence[int]) -> Lane:
         """A map of the bits of the thread's number, computed at the start of the kernel."""
         columns = tuple(columns)

@@ -137,6 +137,15 @@ def num_programs(x: Lowering, inst: Inst) -> Tile:
     return uniform(x.e.num_programs(inst.attrs["axis"]), x.layout(inst.result))
 
 
+def processor(x: Lowering, inst: Inst) -> Tile:
+    return uniform(x.e.special("smid"), x.layout(inst.result))
+
+
+def clock(x: Lowering, inst: Inst) -> Tile:
+    """Every warp reads it for itself."""
+    return uniform(x.e.clock(), x.layout(inst.result))
+
+
 def barrier(x: Lowering, inst: Inst) -> None:
     x.e.barrier()
 
@@ -154,6 +163,8 @@ RULES = {
     "flip": flip,
     "program_id": program_id,
     "num_programs": num_programs,
+    "processor": processor,
+    "clock": clock,
     "barrier": barrier,
     "load": memory.load,
     "store": memory.store,

@@ -134,7 +134,7 @@ class Scan:
 
     def after(self, earlier: Group, there: Lane, group: Group) -> Group:
         """`group` preceded by `earlier`, where there is any."""
-        both = self.combine(earlier, group)
+        both = self.combine(earlier, group, there)
         return tuple(self.e.b.select(there, x, y) for x, y in zip(both, group, strict=True))
 
     def sum_of(self, earlier: Group, has_earlier: Lane, before: Group, has_before: Lane) -> Group:
@@ -142,7 +142,8 @@ class Scan:
         if has_before is None:
             return earlier
         select = self.e.b.select
-        both = self.combine(earlier, before)
+        on = self.e.b.bit_and(has_earlier, has_before)
+        both = self.combine(earlier, before, on)
         late = tuple(select(has_before, x, y) for x, y in zip(both, earlier, strict=True))
         return tuple(select(has_earlier, x, y) for x, y in zip(late, before, strict=True))
 
