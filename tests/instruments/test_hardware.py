@@ -14,6 +14,7 @@ def test_figures():
 def test_names():
     assert parse_hardware("t4") is NAMED["T4"]
     assert parse_hardware("h100_sxm") is NAMED["H100-SXM"]
+    assert parse_hardware("H100") is NAMED["H100-SXM"]
     assert NAMED["H200"].bandwidth == 4.8e12
     assert all(h.source == "named" and "fp32" in h.peaks for h in NAMED.values())
 
@@ -35,6 +36,7 @@ def test_peaks_that_stand_in():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("A100", "no hardware named 'A100' (did you mean A100-40 or A100-80?); known names are"),
         ("H20O", "no hardware named 'H20O' (did you mean H200?); known names are T4, V100,"),
         ("", "no hardware given; known names are T4,"),
         ("fp23=1e12,bandwidth=1e12", "no hardware figure 'fp23' (did you mean fp32?); figures are"),

@@ -79,7 +79,10 @@ class Counting:
         return int(self.words[-1])
 
     def sites(self) -> list[Site]:
-        return [self.site(n) for n, s in enumerate(self.records) if s["kind"] in ACCESSES]
+        """All accesses, as they stand in the source; those of each file together."""
+        found = [self.site(n) for n, s in enumerate(self.records) if s["kind"] in ACCESSES]
+        files = list(dict.fromkeys(s.file for s in found))
+        return sorted(found, key=lambda s: (files.index(s.file), s.line, s.col))
 
     def site(self, number: int) -> Site:
         record = self.records[number]

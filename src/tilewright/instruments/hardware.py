@@ -98,8 +98,11 @@ def _named(text: str) -> Hardware:
         return measured()
     if wanted in by_lower:
         return by_lower[wanted]
-    close = get_close_matches(wanted, by_lower, n=1)
-    hint = f" (did you mean {by_lower[close[0]].name}?)" if close else ""
+    longer = [h for name, h in by_lower.items() if name.startswith(f"{wanted}-")]
+    if len(longer) == 1:
+        return longer[0]
+    close = longer or [by_lower[x] for x in get_close_matches(wanted, by_lower, n=1)]
+    hint = f" (did you mean {' or '.join(h.name for h in close)}?)" if close else ""
     raise HardwareError(f"no hardware named {text!r}{hint}; {_choices()}")
 
 

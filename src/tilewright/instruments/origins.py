@@ -278,6 +278,8 @@ class Origins(Eager):
         loc = self.loc()
         place = "there" if loc == origin.loc else f"at {loc}"
         advice = "" if origin.advised else ADVICE.get(origin.kind, "")
+        if origin.dtype in numbers.SMALL:
+            advice = advice.replace("int64", "int32")
         into = f" to {name}" if name and what == STORED else ""
         text = f"{origin.text}; in program {self.program} it {what} {place}{into}"
         self.report(

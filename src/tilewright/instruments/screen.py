@@ -20,11 +20,12 @@ PARTLY_MASKED = 2  # programs with lanes masked off in a load that are stepped t
 MOST_SAMPLES = 3  # launches alike of which such programs are stepped through
 MOST_BETWEEN = 1024  # programs that are stepped through for an order between some of them
 FEW_ROUNDS = 4096  # of a loop that does not end in native code
+MEANT = {"nan", "overflow"}  # kinds of notes that may be of what a kernel does on purpose
 SAME = {"inf": "nan"}  # kinds of findings by what checked code calls them
 _long: set[tuple] = set()  # launches that take longer
 _spent: Counter[tuple] = Counter()  # seconds in which launches were stepped through
 _samples: Counter[tuple] = Counter()
-_usual: Counter[tuple] = Counter()  # launches in a row whose NaN were meant
+_usual: Counter[tuple] = Counter()  # launches in a row whose notes were of what is meant
 
 
 class TooLong(Exception):
@@ -93,7 +94,7 @@ class Screen:
         launch, found = self.launch, Findings()
         notes, fault = launch.run()
         kinds = {note.kind for note in notes}
-        if fault is None and kinds <= {"masked", "nan"} and not self.is_sampled(kinds):
+        if fault is None and kinds <= {"masked", *MEANT} and not self.is_sampled(kinds):
             return
         try:
             steps = self.step(notes, fault, found)
@@ -103,8 +104,8 @@ class Screen:
                 found = self.step_between(notes, found)
         finally:
             self.findings.add_all(found)
-            has_nan = "nan" in kinds and not {"nan", "inf"} & {f.kind for f in found}
-            _usual[self.key] = _usual[self.key] + 1 if has_nan else 0
+            is_meant = kinds & MEANT and not {*MEANT, "inf"} & {f.kind for f in found}
+            _usual[self.key] = _usual[self.key] + 1 if is_meant else 0
 
     def step(self, notes: list[Note], fault: tuple[int, int] | None, found: Findings) -> Steps:
         """Step through the programs noted and a few others."""
@@ -135,15 +136,15 @@ class Screen:
         """Whether programs are stepped through though none may be at fault: in the first launches
         of a kind, for what checked code does not look for, which is hardly a matter of data.
 
-        NaN and infinities that are stored may be meant. Where those of several launches were, they
-        are looked at again in fewer and fewer.
+        NaN, infinities and small integers that run over may be meant. Where those of several
+        launches were, they are looked at again in fewer and fewer.
         """
         _samples[self.key] += 1
         count = _samples[self.key]
         if count <= MOST_SAMPLES:
             return True
         is_rare = count & (count - 1) == 0
-        return "nan" in kinds and (is_rare or _usual[self.key] < MOST_SAMPLES)
+        return bool(kinds & MEANT) and (is_rare or _usual[self.key] < MOST_SAMPLES)
 
     def step_between(self, notes: list[Note], found: Findings) -> Findings:
         """Step through programs that may race, and all others between them, which may put them

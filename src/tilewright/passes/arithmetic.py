@@ -16,6 +16,9 @@ from tilewright.passes.ranges import RULES, Interval, RangeAnalysis, every
 
 EXACT = (math.add, math.sub, math.mul)
 NARROW = (t.int8, t.int16, t.int32)
+SMALL = (t.int8, t.int16, t.uint8, t.uint16)  # what runs over of these matters wherever it goes
+BITS = {"bit_and", "bit_or", "bit_xor", "bit_not", "shl", "shr", "bitcast"}  # make words
+MOVES = {"splat", "broadcast", "reshape", "permute", "cast"}
 # Where a number that ran over is meant: hashes, random numbers, indices that are cut to size.
 ENDS = {math.bit_and, math.bit_or, math.bit_xor, math.bit_not, math.shl, math.shr, math.irem}
 
@@ -92,12 +95,24 @@ class LaunchRanges(RangeAnalysis):
 
 def runs_over(inst: Inst, facts: list[Interval], found: Interval) -> bool:
     """Whether numbers may come to be that their dtype does not hold."""
-    if inst.op in EXACT and inst.result.type.dtype in NARROW:
+    if inst.op in EXACT and inst.result.type.dtype in {*NARROW, *SMALL}:
         exact = RULES[inst.op](inst, facts)
         return exact is None or exact != found
     if inst.op is math.cast and inst.result.type.dtype is t.int32:
         return inst.operands[0].type.dtype is t.int64 and facts[0] != found
-    return False
+    return is_cut(inst) and facts[0] != found
+
+
+def is_cut(inst: Inst) -> bool:
+    """Whether a cast keeps the lower bits of what may be more, and is no word of bits."""
+    if inst.op is not math.cast or inst.result.type.dtype not in (t.int8, t.int16):
+        return False
+    value = inst.operands[0]
+    if not value.type.dtype.is_integer or value.type.dtype.bits <= inst.result.type.dtype.bits:
+        return False
+    while value.inst is not None and value.inst.op.name in MOVES:
+        value = value.inst.operands[0]
+    return value.inst is None or value.inst.op.name not in BITS
 
 
 def is_undefined(inst: Inst, facts: list[Interval]) -> bool:
@@ -124,8 +139,9 @@ def may_go_wrong(
     ranges = LaunchRanges(kernel, values, grid)
     find_facts(kernel, ranges)
     if ranges.over:
-        ranges.over &= ways_to_addresses(kernel)
-    found = ranges.over | ranges.undefined
+        ways = ways_to_addresses(kernel)
+        ranges.over = {x for x in ranges.over if x in ways or x.result.type.dtype in SMALL}
+    found = ranges.over | ranges.undefined | {x for x in kernel.walk() if is_promise(x)}
     return tuple(n for n, inst in enumerate(kernel.walk()) if inst in found)
 
 
@@ -173,6 +189,9 @@ def with_tests(kernel: Kernel, numbers: Sequence[int]) -> Kernel:
         if not inst.results or inst.results[0] not in chosen:
             return None
         out = b.emit(inst.op, *operands, **inst.attrs)
+        if inst.op is debug.hint:
+            b.emit(debug.device_assert, test_of_promise(b, operands[0], inst), soft="hint")
+            return out
         make = test_of_range if inst.op in EXACT or is_narrowing(inst) else test_of_operand
         soft = "overflow" if make is test_of_range else "arithmetic"
         b.emit(debug.device_assert, make(b, inst.op, operands, out), soft=soft)
@@ -181,12 +200,39 @@ def with_tests(kernel: Kernel, numbers: Sequence[int]) -> Kernel:
     return rebuild(kernel, rule)
 
 
+def is_promise(inst: Inst) -> bool:
+    """Whether a hint says of an integer, or of a row of them, that it is a multiple."""
+    if inst.op is not debug.hint or not inst.operands[0].type.dtype.is_integer:
+        return False
+    sizes = inst.attrs.get("multiple") or (1,)
+    return len(inst.operands[0].type.shape) <= 1 and sizes[0] > 1
+
+
+def test_of_promise(b: Builder, x: Value, inst: Inst) -> Value:
+    """Whether a number is a multiple; of a row the first, and what counts up from it."""
+    x = b.emit(math.cast, x, to=t.int64.short)
+    size = constant(b.emit, inst.attrs["multiple"][0], x.type)
+    rest = b.emit(math.irem, x, size)
+    if not x.type.shape:
+        return b.emit(math.eq, rest, constant(b.emit, 0, x.type))
+    lane = b.emit(shape.arange, start=0, end=x.type.shape[0])
+    lane = b.emit(math.cast, lane, to=t.int64.short)
+    same = b.emit(math.eq, rest, b.emit(math.irem, lane, size))
+    return b.emit(math.bit_or, same, b.emit(math.lt, x, lane))  # `% n` starts again at 0
+
+
 def is_narrowing(inst: Inst) -> bool:
     return inst.op is math.cast and inst.operands[0].type.dtype.is_integer
 
 
 def test_of_range(b: Builder, op: Op, operands: tuple[Value, ...], out: Value) -> Value:
-    """Whether a result is that of the same operation in 64 bits."""
+    """Whether a result is that of the same operation in 64 bits; a cast to few bits may keep those
+    of an unsigned number."""
+    if op is math.cast and out.type.dtype in SMALL:
+        x, bits = operands[0], out.type.dtype.bits
+        x = b.emit(math.cast, x, to=t.int64.short)
+        low = b.emit(math.ge, x, constant(b.emit, -1 << bits - 1, x.type))
+        return b.emit(math.bit_and, low, b.emit(math.lt, x, constant(b.emit, 1 << bits, x.type)))
     wide = [b.emit(math.cast, x, to=t.int64.short) for x in operands]
     exact = wide[0] if op is math.cast else b.emit(op, *wide)
     return b.emit(math.eq, exact, b.emit(math.cast, out, to=t.int64.short))

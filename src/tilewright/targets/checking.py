@@ -6,8 +6,8 @@ It notes too much rather than too little: what it notes is looked at again, step
 from __future__ import annotations
 
 KINDS = ("race", "undefined", "view", "nan", "overflow", "arithmetic", "masked", "assert",
-         "deadlock")  # fmt: skip
-RACE, UNDEFINED, VIEW, NAN, OVERFLOW, ARITHMETIC, MASKED, ASSERT, DEADLOCK = range(len(KINDS))
+         "deadlock", "hint")  # fmt: skip
+RACE, UNDEFINED, VIEW, NAN, OVERFLOW, ARITHMETIC, MASKED, ASSERT, DEADLOCK, HINT = range(len(KINDS))
 
 # The first word is the number that comes before those of this launch's programs in shadow memory.
 FIRST_PARAM = 1
