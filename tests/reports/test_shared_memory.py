@@ -89,3 +89,33 @@ def test_loads_see_what_another_argument_stored(host_target, by):
     out[...] = x.copy() + 1
     doubled_then_read_again[(1,)](memory[:200], memory[by : 200 + by], 200, B=256)
     np.testing.assert_array_equal(memory, expected)
+
+
+@tilewright.jit
+def move_all(xs, outs, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    for k in tl.static_range(len(xs)):
+        tl.store(outs[k] + i, tl.load(xs[k] + i, i < n) + 1, i < n)
+
+
+@pytest.mark.parametrize("by", [0, 3, 64])
+def test_pairs_of_many_arguments(host_target, by):
+    """More pairs than are compared one by one; only the last one shares memory."""
+    n, count = 64, 7
+    rows = [np.arange(200, dtype=np.float32) + 1000 * k for k in range(2 * count - 1)]
+    xs = [row[:n] for row in rows[:count]]
+    outs = [row[:n] for row in rows[count:]] + [rows[count - 1][by : by + n]]
+    expected = [x.copy() + 1 for x in xs]
+    move_all[(1,)](tuple(xs), tuple(outs), n, n)
+    for out, wanted in zip(outs, expected, strict=True):
+        np.testing.assert_array_equal(out, wanted)
+
+
+def test_a_kernel_of_many_arguments(host_target):
+    """Comparing all pairs of arguments took more lines than all the rest."""
+    count = 16
+    xs, outs = (tuple(np.full(10, k, np.float32) for k in range(count)) for _ in range(2))
+    handle = move_all[(1,)](xs, outs, 10, 16)
+    assert [out[9] for out in outs] == [k + 1 for k in range(count)]
+    if host_target == "cpu":
+        assert len(handle.asm["llvm"].splitlines()) < 150 * count

@@ -38,7 +38,7 @@ shortcuts = later("tilewright.targets.fastcall.shortcut")
 
 STATE_WORDS = 16  # the launch's state: 8 words of the pool, then the record of a fault
 MOST_STORAGE = 4 << 30  # bytes that instruments may take
-HEAD_SLOTS = 6  # pointer to the state, grid, pointer to counters, reserved
+HEAD_SLOTS = 6  # before the parameters: pointer to the state, grid, pointer to counters, reserved
 TAKEN, SITE, PROGRAM, ADDRESS, STRIDE, COUNT = range(8, 14)  # words of the fault record
 SHARED = -1  # in place of a site: arguments share memory, and nothing was done
 RUN = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)

@@ -23,8 +23,9 @@ from tilewright.targets.cpu.clip import fill_tail
 from tilewright.targets.cpu.evaluate import Evaluator, OpLanes
 from tilewright.targets.cpu.forms import Uniform
 from tilewright.targets.cpu.lane_memory import load_memory
+from tilewright.targets.cpu.launch import HEAD_SLOTS
 from tilewright.targets.cpu.loads import load
-from tilewright.targets.cpu.memory import ARGUMENTS, Memory
+from tilewright.targets.cpu.memory import Memory
 from tilewright.targets.cpu.module import ENTRY, FLOPS_WORD, module_texts
 from tilewright.targets.cpu.nest import NestWriter
 from tilewright.targets.cpu.order import second_axis_first
@@ -32,7 +33,7 @@ from tilewright.targets.cpu.plan import Plan
 from tilewright.targets.cpu.programs import read_clock, write_programs
 from tilewright.targets.cpu.schedule import Anchor, Nest, Scheduler, segments
 from tilewright.targets.cpu.scratch import Lives, Scratch
-from tilewright.targets.cpu.sharing import ANYWHERE
+from tilewright.targets.cpu.sharing import ANYWHERE, MOST_PAIRS, any_pair_meets
 from tilewright.targets.cpu.stores import store
 from tilewright.targets.cpu.streams import Streams
 from tilewright.targets.cpu.work import estimate
@@ -360,7 +361,7 @@ def bind_params(lowering: Lowering) -> None:
     for i, value in enumerate(lowering.kernel.body.params):
         dtype = value.type.dtype
         place = e.w.fresh("slot")
-        e.w.write(f"{place} = getelementptr i64, ptr %args, i64 {ARGUMENTS + 3 * i}")
+        e.w.write(f"{place} = getelementptr i64, ptr %args, i64 {HEAD_SLOTS + 3 * i}")
         lane = load_memory(e.b, Lane(place, t.pointer_to(dtype)), dtype, 1)
         e.bound[value] = Uniform(lane, 0)
 
@@ -371,9 +372,13 @@ def check_shared(lowering: Lowering) -> None:
     Called last, when it is known what was relied on.
     """
     e, w, m = lowering.e, lowering.e.w, lowering.memory
+    relied = sorted(lowering.plan.sharing.relied.items())
     bad = None
     with w.outside(0):
-        for (i, j), (reach, same) in sorted(lowering.plan.sharing.relied.items()):
+        if len(relied) > MOST_PAIRS:
+            share(m, any_pair_meets(e, relied))
+            return
+        for (i, j), (reach, same) in relied:
             together = meet(m, i, j)
             if reach != ANYWHERE:
                 starts = (e.bound[lowering.kernel.body.params[k]].lane for k in (i, j))

@@ -29,6 +29,7 @@ from tilewright.targets.cpu.branches import value_where, where
 from tilewright.targets.cpu.evaluate import Evaluator
 from tilewright.targets.cpu.forms import Form, Index, Prefix, Steps, Uniform, Vector
 from tilewright.targets.cpu.lane_memory import is_spaced
+from tilewright.targets.cpu.launch import HEAD_SLOTS
 from tilewright.targets.cpu.streams import Streams
 from tilewright.targets.places import place_fields
 
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from tilewright.targets.cpu.counters import Counters
 
 GRID_SLOT = 1
-ARGUMENTS = 6  # slots of the argument block before those of the parameters
 
 
 def site_record(inst: Inst, kind: str, param: int, dtype: DType) -> dict:
@@ -149,7 +149,7 @@ class Memory:
 
             def slot(offset: int) -> Lane:
                 place = e.w.fresh("slot")
-                number = ARGUMENTS + 3 * param + offset
+                number = HEAD_SLOTS + 3 * param + offset
                 e.w.write(f"{place} = getelementptr i64, ptr %args, i64 {number}")
                 return e.b.value(f"load i64, ptr {place}", t.int64, 1)
 

@@ -18,6 +18,7 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Kernel
 from tilewright.passes.origins import read_params
 from tilewright.targets.cpu.bounds import meet
+from tilewright.targets.cpu.sharing import ANYWHERE, MOST_PAIRS, Reliance, any_pair_meets
 
 if TYPE_CHECKING:
     from tilewright.targets.cpu.memory import Access, Memory
@@ -49,6 +50,7 @@ class Streams:
     once: set[Inst] = field(init=False)  # what a program runs at most once
     large: dict[Inst, Lane | None] = field(default_factory=dict)
     rows: dict[tuple, Lane] = field(default_factory=dict)  # access -> if its row does
+    all_read: Lane | None = None  # bytes of what is read
     are_used: bool = False
     # Of the turn that is being written: its stores, plain and past the caches, and where they go.
     turn: list[tuple[str, str]] | None = None
@@ -90,12 +92,24 @@ class Streams:
             each = pointer.size * pointer.dtype.element_ty.bytes
             size = b.minimum(size, b.mul(m.programs(), const(each)))
         large = b.ge(size, const(cache_bytes() // LEAST_PART))
-        total = size
-        for k in sorted(self.read):
-            other = m.extent(k)
-            large = b.bit_and(large, b.bit_not(meet(m, param, k)))
-            total = b.add(total, b.sub(other.high, other.low))
+        if len(self.read) > MOST_PAIRS // 2:
+            pairs = [((param, k), Reliance(ANYWHERE, False)) for k in sorted(self.read)]
+            large = b.bit_and(large, b.bit_not(any_pair_meets(m.e, pairs)))
+        else:
+            for k in sorted(self.read):
+                large = b.bit_and(large, b.bit_not(meet(m, param, k)))
+        total = b.add(size, self.bytes_read(m))
         return b.bit_and(large, b.ge(total, const(cache_bytes())))
+
+    def bytes_read(self, m: Memory) -> Lane:
+        """The size of all storages that the kernel reads from."""
+        if self.all_read is None:
+            b = m.e.b
+            self.all_read = m.e.const(0)
+            for k in sorted(self.read):
+                other = m.extent(k)
+                self.all_read = b.add(self.all_read, b.sub(other.high, other.low))
+        return self.all_read
 
     def store(self, m: Memory, key: tuple, a: Access, lane: Lane) -> None:
         """Store a whole chunk, past the caches where its row goes there."""
