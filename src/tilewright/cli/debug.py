@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from tilewright.cli.run import check_file
-from tilewright.cli.script import run_to_end, without_end
+from tilewright.cli.script import run_to_end, without_ours
 from tilewright.config import options
 from tilewright.eager.machine import Eager
 from tilewright.ir.op import has_machine, machine
@@ -86,7 +86,7 @@ class Debugger(pdb.Pdb):
         if error is not self.error and not issubclass(kind, (StopIteration, bdb.BdbQuit)):
             self.error = error
             self.message("".join(traceback.format_exception_only(kind, error)).rstrip())
-            self.interaction(frame, without_end(trace))
+            self.interaction(frame, without_ours(trace))
             if self.quitting:
                 raise bdb.BdbQuit
         return self.trace_dispatch

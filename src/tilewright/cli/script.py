@@ -68,7 +68,7 @@ def report(error: BaseException) -> None:
     """Print a traceback as the program alone would have it."""
     trace = after_start(error.__traceback__)
     if isinstance(error, TilewrightError) and not isinstance(error, InternalError):
-        trace = without_end(trace)
+        trace = without_ours(trace)
     error.__traceback__ = trace
     sys.excepthook(type(error), error, trace)
 
@@ -88,14 +88,13 @@ def after_start(trace: TracebackType | None) -> TracebackType | None:
     return None
 
 
-def without_end(trace: TracebackType | None) -> TracebackType | None:
-    """The traceback without the frames of Tilewright in which an error of the user's was found."""
-    last = None
-    here = trace
+def without_ours(trace: TracebackType | None) -> TracebackType | None:
+    """The traceback without Tilewright's frames, which say nothing about an error of the user's."""
+    kept, here = [], trace
     while here is not None:
         if not is_ours(here):
-            last = here
+            kept.append(here)
         here = here.tb_next
-    if last is not None:
-        last.tb_next = None
-    return trace
+    for frame, after in zip(kept, [*kept[1:], None]):
+        frame.tb_next = after
+    return kept[0] if kept else trace

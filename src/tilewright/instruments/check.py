@@ -11,6 +11,8 @@ from tilewright.instruments import passed, screen, steps
 from tilewright.instruments.findings import Findings
 from tilewright.instruments.outputs import watching
 from tilewright.instruments.poison import poisoned
+from tilewright.instruments.trials import Trials
+from tilewright.runtime.autotune import Autotuner
 from tilewright.runtime.call import Call
 from tilewright.runtime.grid import Grid
 from tilewright.runtime.handle import SteppedKernel
@@ -26,6 +28,10 @@ class Checker(LaunchObserver):
     def __init__(self, findings: Findings, look: Callable[[Call, Grid, Findings], None]):
         self.findings = findings
         self.look = look
+        self.trials = Trials()
+
+    def choose(self, tuner: Autotuner, key: tuple, args: tuple, kwargs: dict[str, Any]) -> Any:
+        return self.trials.choose(tuner, key, args, kwargs)
 
     def launch(self, launch: Launch) -> Any:
         jit, options = launch.jit, launch.options
@@ -33,7 +39,7 @@ class Checker(LaunchObserver):
         sizes = call.grid(launch.grid)
         passed.note(call)
         if 0 not in sizes:
-            self.look(call, sizes, self.findings)
+            self.trials.look(call, lambda: self.look(call, sizes, self.findings))
         return SteppedKernel(jit, call.types, call.constants, options)
 
 

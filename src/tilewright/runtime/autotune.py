@@ -13,7 +13,7 @@ from typing import Any
 from tilewright import config as settings
 from tilewright.errors import CompileError, OutOfResources, TilewrightError
 from tilewright.runtime import cache
-from tilewright.runtime.observers import unobserved
+from tilewright.runtime.observers import launch_observers, unobserved
 from tilewright.runtime.settings import current
 from tilewright.runtime.timing import measure
 from tilewright.runtime.trials import PLAIN, Trial, clear, device_of
@@ -117,6 +117,10 @@ class Autotuner(Wrapper):
         key = self.key_of(arguments)
         where = "eager" if stepped else device_of(arguments)  # in eager mode nothing is measured
         key = key if where == "cpu" else (*key, where)
+        for observer in launch_observers:
+            chosen = observer.choose(self, key, args, kwargs)
+            if chosen is not None:
+                return chosen
         found = self.cache.get(key)
         if found is None:
             found = self.recall(key) if self.cache_results and not stepped else None

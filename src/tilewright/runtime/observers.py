@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tilewright.runtime.autotune import Autotuner
     from tilewright.runtime.call import Call
     from tilewright.runtime.handle import CompiledKernel
     from tilewright.runtime.kernel import JITFunction
+    from tilewright.runtime.tuned import Config
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,11 @@ class LaunchObserver:
 
     def define(self, jit: JITFunction) -> None:
         """A kernel or helper came to be."""
+
+    def choose(
+        self, tuner: Autotuner, key: tuple, args: tuple, kwargs: dict[str, Any]
+    ) -> Config | None:
+        """The configuration of a tuned launch, in place of the fastest."""
 
     def launch(self, launch: Launch) -> Any:
         """Do a launch, and give what it returns."""
