@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import FunctionType
 from typing import Any
@@ -187,10 +188,11 @@ def run_kernel(
     with running(machine), np.errstate(all="ignore"):
         values = {name: machine.argument(v) for name, v in arguments.items()}
         values |= {name: constant(v) for name, v in constants.items()}
+        given = inspect.BoundArguments(jit.python_signature, values)
         for program in programs(machine.grid, order_seed, only) if order is None else order:
             machine.start(program)
             try:
-                function(**values)
+                function(*given.args, **given.kwargs)
             except CompileError as error:
                 error.loc = error.loc or machine.raised_at(error)
                 raise
