@@ -19,9 +19,10 @@ from tilewright.lang.builtin import argument, builtin
 from tilewright.lang.constexpr import unwrap
 from tilewright.lang.jit import JITCallable
 from tilewright.lang.meta import range as tile_range
+from tilewright.lang.promote import to_tensor
 from tilewright.lang.substitutes import check_order, is_instance, length
 from tilewright.lang.substitutes import show as device_show
-from tilewright.lang.tensor import tensor
+from tilewright.lang.tensor import METHODS, tensor
 from tilewright.lang.values import assigned
 
 
@@ -65,6 +66,12 @@ class Constant(int):
     @property
     def value(self) -> int:
         return int(self)
+
+    def __getattr__(self, name: str) -> Any:
+        """What scalars have: `stride.to(tl.int64)` also where a stride of 1 is compiled in."""
+        if name in METHODS or name == "dtype":
+            return getattr(to_tensor(int(self)), name)
+        raise AttributeError(f"an int has no attribute {name!r}")
 
 
 def constant(value: Any) -> Any:
