@@ -250,3 +250,17 @@ def test_shapes_from_constants(target, n):
     padded = np.zeros(block, int)
     padded[:n] = x[::2]
     assert out.tolist() == padded.reshape(-1, 2).sum(1).tolist()
+
+
+@tilewright.jit
+def rows_apart(out, stride, B: tl.constexpr):
+    tl.store(out + stride.to(tl.int64) * B, stride.dtype == tl.int32)
+    tl.store(out, B.to(tl.float32) / 2)
+
+
+@pytest.mark.parametrize("stride", [1, 3])
+def test_a_stride_that_is_compiled_in_is_still_a_scalar(target, stride):
+    """Stepping had a plain number of Python's for a stride of 1."""
+    out = np.zeros(32, np.float32)
+    rows_apart[(1,)](out, stride, 8)
+    assert out[8 * stride] == 1 and out[0] == 4 and out.sum() == 5

@@ -281,3 +281,19 @@ def test_arguments_that_are_not_specialized(target, k):
     for n in (1, 16, 7):
         unspecialized[(1,)](x, out, n, k, 16)
         assert out[:n].tolist() == (x[:n] * k).tolist()
+
+
+@tilewright.jit
+def sum_of_all(x, out, *more, SCALE: tl.constexpr = 2):
+    total = tl.load(x)
+    for k in tl.static_range(len(more)):
+        total += more[k] * SCALE
+    tl.store(out, total)
+
+
+@pytest.mark.parametrize("more", [(), (1,), (1, 2.5, 40)])
+def test_as_many_arguments_as_are_passed(target, more):
+    """Stepping passed them by the name of the parameter."""
+    x, out = np.ones(1, np.float32), np.zeros(1, np.float32)
+    sum_of_all[(1,)](x, out, *more)
+    assert out[0] == 1 + 2 * sum(more)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import FunctionType
 from typing import Any
@@ -18,9 +19,10 @@ from tilewright.lang.builtin import argument, builtin
 from tilewright.lang.constexpr import unwrap
 from tilewright.lang.jit import JITCallable
 from tilewright.lang.meta import range as tile_range
+from tilewright.lang.promote import to_tensor
 from tilewright.lang.substitutes import check_order, is_instance, length
 from tilewright.lang.substitutes import show as device_show
-from tilewright.lang.tensor import tensor
+from tilewright.lang.tensor import METHODS, tensor
 from tilewright.lang.values import assigned
 
 
@@ -64,6 +66,12 @@ class Constant(int):
     @property
     def value(self) -> int:
         return int(self)
+
+    def __getattr__(self, name: str) -> Any:
+        """What scalars have: `stride.to(tl.int64)` also where a stride of 1 is compiled in."""
+        if name in METHODS or name == "dtype":
+            return getattr(to_tensor(int(self)), name)
+        raise AttributeError(f"an int has no attribute {name!r}")
 
 
 def constant(value: Any) -> Any:
@@ -187,10 +195,11 @@ def run_kernel(
     with running(machine), np.errstate(all="ignore"):
         values = {name: machine.argument(v) for name, v in arguments.items()}
         values |= {name: constant(v) for name, v in constants.items()}
+        given = inspect.BoundArguments(jit.python_signature, values)
         for program in programs(machine.grid, order_seed, only) if order is None else order:
             machine.start(program)
             try:
-                function(**values)
+                function(*given.args, **given.kwargs)
             except CompileError as error:
                 error.loc = error.loc or machine.raised_at(error)
                 raise

@@ -112,7 +112,9 @@ class Signature:
         Raises:
             LaunchError: when one is missing, given twice, or has no parameter.
         """
-        positional = [p for p in self.params if p.name != self.rest]
+        positional = self.params
+        if self.rest is not None:  # what follows is passed by name
+            positional = self.params[: self.names.index(self.rest)]
         if len(args) > len(positional) and self.rest is None:
             raise LaunchError(
                 f"{self.kernel} takes {len(positional)} arguments, got {len(args)}; "
