@@ -37,6 +37,9 @@ MODULES = {
     "triton.backends": "tilewright.compat.backends",
     "triton.backends.compiler": "tilewright.compat.backends_compiler",
     "triton.backends.driver": "tilewright.compat.backends_driver",
+    "triton.language.extra.cuda.gdc": "tilewright.language.extra.cuda",
+    "triton.language.extra.cuda.utils": "tilewright.language.extra.cuda",
+    "triton.language.extra.hip.utils": "tilewright.language.extra.hip",
     "triton.tools": "tilewright.compat.tools",
     "triton.tools.tensor_descriptor": "tilewright.runtime.descriptor",
     "triton.tools.mxfp": "tilewright.compat.mxfp",
@@ -55,6 +58,8 @@ EXTRA = {
     "tilewright.runtime.autotune": "tilewright.compat.autotuner_names",
     "tilewright.runtime.cache": "tilewright.compat.cache_names",
     "tilewright.errors": "tilewright.compat.error_names",
+    "tilewright.runtime.host": "tilewright.compat.allocation_names",
+    "tilewright.testing": "tilewright.compat.testing_names",
 }
 
 

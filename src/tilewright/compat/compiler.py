@@ -13,6 +13,7 @@ from tilewright.errors import UnsupportedError
 from tilewright.ir import types as ir
 from tilewright.ir.types import Type, pointer_to
 from tilewright.later import later
+from tilewright.runtime import driver
 from tilewright.runtime.compile import Request, compile_kernel
 from tilewright.runtime.handle import CompiledKernel
 from tilewright.runtime.kernel import JITFunction
@@ -103,6 +104,11 @@ def compile(src: Any, target: Any = None, options: dict[str, Any] | None = None)
     return CompiledKernel(src.fn, compile_kernel(request), options)
 
 
+def max_shared_mem(device: Any) -> int:
+    """The bytes of shared memory that a program may have."""
+    return driver.active.utils.get_device_properties(device)["max_shared_mem"]
+
+
 class LazyDict(dict):
     """A dictionary of what is known about a launch, for hooks."""
 
@@ -116,5 +122,5 @@ class IRSource(unsupported_class("triton.compiler.IRSource", "there is no IR of 
 
 __all__ = [
     "ASTSource", "CompilationError", "CompiledKernel", "IRSource", "LazyDict", "code_generator",
-    "compile", "errors", "ir", "make_backend",
+    "compile", "errors", "ir", "make_backend", "max_shared_mem",
 ]  # fmt: skip

@@ -6,8 +6,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from tilewright.ir.types import BY_NAME
 from tilewright.ir.types import MAX_ELEMENTS as TRITON_MAX_TENSOR_NUMEL
 from tilewright.runtime.dtypes import named_dtype
+from tilewright.runtime.signature import SPELLINGS
 
 
 def is_iterable(x: Any) -> bool:
@@ -80,3 +82,24 @@ def validate_block_shape(shape: Any) -> int:
 def canonicalize_dtype(dtype: Any) -> str:
     """The short spelling of a dtype, e.g. `fp32`."""
     return named_dtype(dtype).name
+
+
+def canonicalize_ptr_dtype(dtype: Any, is_const: bool) -> str:
+    """The spelling of a pointer to a dtype, e.g. `*fp32`."""
+    return f"{'*k' if is_const else '*'}{canonicalize_dtype(dtype)}"
+
+
+BITWIDTH_DICT = {
+    name: dtype.bits for name, dtype in {**BY_NAME, **SPELLINGS}.items() if not dtype.is_pointer
+}
+
+
+def get_primitive_bitwidth(dtype: str) -> int:
+    """The bits of a dtype by its spelling."""
+    return BITWIDTH_DICT[dtype]
+
+
+def is_namedtuple(value: Any) -> bool:
+    """Whether a class, or a value, is a tuple with names."""
+    kind = value if isinstance(value, type) else type(value)
+    return issubclass(kind, tuple) and hasattr(kind, "_fields")

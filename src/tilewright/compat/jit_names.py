@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from tilewright.errors import UnsupportedError
 from tilewright.lang.constexpr import constexpr_function
@@ -20,6 +20,35 @@ def get_full_name(fn: Any) -> str:
     return f"{fn.__module__}.{fn.__qualname__}"
 
 
+class JitFunctionInfo(NamedTuple):
+    """Which function a hook is told of."""
+
+    module: str
+    name: str
+    jit_function: Any
+
+
+def get_jit_fn_file_line(fn: Any) -> tuple[str, int]:
+    """Where a kernel is written: the file, and the line of its `def`."""
+    inner = fn
+    while not isinstance(inner, JITCallable):
+        inner = inner.fn
+    source = inner.source
+    return source.file, source.node.lineno + source.shift
+
+
+def mangle_type(arg: Any, specialize: bool = False) -> str:
+    """The spelling of an argument's type, e.g. `*fp32`."""
+    if isinstance(arg, bool):
+        return "u1"
+    if isinstance(arg, int):
+        fits = -(2**31) <= arg < 2**31
+        return "i32" if fits else "u64" if arg >= 2**63 else "i64"
+    if isinstance(arg, float):
+        return "fp32"
+    return f"*{type_canonicalisation(arg.dtype)}" if hasattr(arg, "dtype") else "constexpr"
+
+
 def type_canonicalisation(name: Any) -> str:
     """The short spelling of a dtype, e.g. `fp32` of `torch.float32`."""
     found = named_dtype(str(name))
@@ -33,13 +62,14 @@ def specialize_impl(*args: Any) -> NoReturn:
     raise UnsupportedError("triton.runtime.jit.specialize_impl is an internal of Triton's")
 
 
+T = TypeVar("T")
 ConstexprFunction = constexpr_function
 native_specialize_impl = create_specialize_impl = create_function_from_signature = specialize_impl
 
 __all__ = [
-    "ConstexprFunction", "JITCallable", "KernelParam", "MockTensor", "TensorWrapper",
-    "constexpr_function",
-    "create_function_from_signature", "create_specialize_impl", "driver", "dtype",
-    "get_full_name", "native_specialize_impl", "reinterpret", "specialize_impl",
+    "ConstexprFunction", "JITCallable", "JitFunctionInfo", "KernelParam", "MockTensor", "T",
+    "TensorWrapper", "constexpr_function", "create_function_from_signature",
+    "create_specialize_impl", "driver", "dtype", "get_full_name", "get_jit_fn_file_line",
+    "mangle_type", "native_specialize_impl", "reinterpret", "specialize_impl",
     "type_canonicalisation",
 ]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -115,7 +116,9 @@ def setting(name: str) -> property:
 
 
 class build_knobs(base_knobs):
-    defaults = {"cc": None, "cudacrt_path": None, "cudart_path": None}
+    defaults = {
+        "cc": None, "cudacrt_path": None, "cudart_path": None, "impl": None, "backend_dirs": set,
+    }  # fmt: skip
 
 
 class cache_knobs(base_knobs):
@@ -305,11 +308,21 @@ class language_knobs(base_knobs):
     defaults = {"fp32_default": None, "default_fp_fusion": True}
 
 
+class redis_knobs(base_knobs):
+    defaults = {"key_format": "triton:{key}:{filename}", "host": "localhost", "port": 6379}
+
+
 class nvidia_knobs(base_knobs):
     defaults = {
         "disable_ptxas_opt": False, "mock_ptx_version": None, "dump_nvptx": False,
         "libdevice_path": None, "libcuda_path": None, "use_no_compile_launcher": False,
     }  # fmt: skip
+
+    def __getattr__(self, name: str) -> Any:
+        """NVIDIA's tools, by their paths."""
+        if name not in ("ptxas", "ptxas_blackwell", "cuobjdump", "nvdisasm"):
+            raise AttributeError(f"there is no knob {name!r}")
+        return SimpleNamespace(path=shutil.which(name.split("_")[0]), version=None)
 
 
 class amd_knobs(base_knobs):
@@ -329,6 +342,7 @@ compilation = compilation_knobs()
 autotuning = autotuning_knobs()
 runtime = runtime_knobs()
 language = language_knobs()
+redis = redis_knobs()
 nvidia = nvidia_knobs()
 amd = amd_knobs()
 proton = proton_knobs()
@@ -340,5 +354,6 @@ def refresh_knobs() -> None:
 
 __all__ = [
     "FileCacheManager", "HookChain", "amd", "autotuning", "base_knobs", "build", "cache",
-    "compilation", "language", "nvidia", "propagate_env", "proton", "refresh_knobs", "runtime",
+    "compilation", "language", "nvidia", "propagate_env", "proton", "redis", "refresh_knobs",
+    "runtime",
 ]  # fmt: skip

@@ -42,6 +42,12 @@ def place(batch_offset, batch_size, coords, ragged_dim: tl.constexpr):
 
 
 @jit
+def to_ragged_indices(batch_offset, batch_size, row):
+    """The three numbers that stand for a row of a group."""
+    return 1073741824, batch_offset + batch_size, 1073741824 - batch_size + row
+
+
+@jit
 def load_ragged(TMA, batch_offset, batch_size, coords, ragged_dim: tl.constexpr = 0):
     """The block at `coords` of the group; elements beyond the group are 0."""
     block = TMA.load(place(batch_offset, batch_size, coords, ragged_dim))
@@ -53,3 +59,10 @@ def store_ragged(TMA, batch_offset, batch_size, coords, data, ragged_dim: tl.con
     """Write the block at `coords` of the group; elements beyond the group stay as they are."""
     block = tl.reshape(data, [1, 1] + data.shape)
     TMA.store(place(batch_offset, batch_size, coords, ragged_dim), block)
+
+
+@jit
+def atomic_add_ragged(TMA, batch_offset, batch_size, coords, data, ragged_dim: tl.constexpr = 0):
+    """Add to the block at `coords` of the group; elements beyond the group stay as they are."""
+    block = tl.reshape(data, [1, 1] + data.shape)
+    TMA.atomic_add(place(batch_offset, batch_size, coords, ragged_dim), block)

@@ -32,6 +32,11 @@ class KernelInterface:
 
     run: Callable
 
+    def warmup(self, *args: Any, grid: Any = None, **kwargs: Any) -> Any:
+        """Compile for arguments, of which dtypes may stand for arrays."""
+        given = [MockTensor.wrap_dtype(a) for a in args]
+        return self.run(*given, grid=grid, warmup=True, **kwargs)
+
     def __getitem__(self, grid: Any) -> Callable:
         return lambda *args, **kwargs: self.run(*args, grid=grid, warmup=False, **kwargs)
 
@@ -305,6 +310,10 @@ class JITFunction(JITCallable, KernelInterface):
     @property
     def params(self) -> list[Parameter]:
         return self.parameters.params
+
+    def is_gluon(self) -> bool:
+        """Whether it is written in Gluon."""
+        return False
 
     @property
     def signature(self) -> Any:

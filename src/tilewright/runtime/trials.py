@@ -11,7 +11,8 @@ import numpy as np
 from tilewright.runtime import arrays
 from tilewright.runtime.call import ON_DEVICE
 from tilewright.runtime.descriptor import TensorDescriptor
-from tilewright.runtime.tuned import Config
+from tilewright.runtime.kernel import JITFunction
+from tilewright.runtime.tuned import Config, Wrapper
 from tilewright.targets import base
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ class Trial:
             config.pre_hook(self.full)  # which may change what is compiled, e.g. descriptors
         self.clock = None
         also = tuner.restore_value
-        if not hasattr(tuner.fn, "warmup"):  # a program's own, of which only `run` is known
+        if not isinstance(tuner.fn, (JITFunction, Wrapper)):
+            # A program's own, of which only `run` is known.
             self.saved = Saved((), (), self.full, also)
             return
         compilation = tuner.fn.warmup(*args, **self.kwargs).compilation
