@@ -43,17 +43,36 @@ class Access:
             base = cast_function(base, pointer_to(t.uint8), bitcast=True) + int(parts[2])
         return cast_function(base, pointer_to(self.dtype), bitcast=True)
 
+    def is_signal(self, sem: str) -> bool:
+        """Whether other programs wait for a store, or a load for them, by a word in memory."""
+        return sem in self.words and self.mask is None and self.dtype.bits >= 32
+
+    def order(self) -> dict[str, Any]:
+        """What an atomic operation is told besides its operands."""
+        sem = next((w for w in self.words if w in SEMANTICS), "relaxed")
+        scope = next((w for w in self.words if w in SCOPES), "gpu")
+        return {"sem": sem, "scope": scope} | ({} if self.mask is None else {"mask": self.mask})
+
     def load(self, target: str, source: str) -> None:
         place = self.place(source)
         for k, name in enumerate(names_of(target)):
             before = self.text.registers.get(name) if self.mask is not None else None
             other = None if before is None else self.text.operand(name, self.dtype)
-            self.text.registers[name] = memory.load(place + k, mask=self.mask, other=other)
+            if self.is_signal("acquire"):
+                found = memory.atomic_or(place + k, 0, **self.order())
+            else:
+                anew = any(w in ("volatile", *SEMANTICS) for w in self.words)
+                found = memory.load(place + k, mask=self.mask, other=other, volatile=anew)
+            self.text.registers[name] = found
 
     def store(self, target: str, source: str) -> None:
         place = self.place(target)
         for k, name in enumerate(names_of(source)):
-            memory.store(place + k, self.text.operand(name, self.dtype), mask=self.mask)
+            value = self.text.operand(name, self.dtype)
+            if self.is_signal("release"):
+                memory.atomic_xchg(place + k, value, **self.order())
+            else:
+                memory.store(place + k, value, mask=self.mask)
 
     def update(self, target: str | None, source: str, values: list[str]) -> None:
         """An atomic operation, whose target gets what was there before."""
@@ -61,10 +80,7 @@ class Access:
         if function is None or (function is memory.atomic_cas and self.mask is not None):
             raise self.text.refuse(f"`{'.'.join(self.words)}` is not known")
         given = [self.text.operand(v, self.dtype) for v in values]
-        named = {"mask": self.mask} if self.mask is not None else {}
-        sem = next((w for w in self.words if w in SEMANTICS), "relaxed")
-        scope = next((w for w in self.words if w in SCOPES), "gpu")
-        before = function(self.place(source), *given, sem=sem, scope=scope, **named)
+        before = function(self.place(source), *given, **self.order())
         if target is not None and target != "_":
             self.text.registers[target] = before
 
