@@ -37,6 +37,9 @@ MODULES = {
     "triton.backends": "tilewright.compat.backends",
     "triton.backends.compiler": "tilewright.compat.backends_compiler",
     "triton.backends.driver": "tilewright.compat.backends_driver",
+    "triton.backends.nvidia": "tilewright.compat.backends_nvidia",
+    "triton.backends.nvidia.compiler": "tilewright.compat.backends_nvidia",
+    "triton.backends.nvidia.driver": "tilewright.compat.backends_nvidia",
     "triton.tools": "tilewright.compat.tools",
     "triton.tools.tensor_descriptor": "tilewright.runtime.descriptor",
     "triton.tools.mxfp": "tilewright.compat.mxfp",
@@ -55,6 +58,7 @@ EXTRA = {
     "tilewright.runtime.autotune": "tilewright.compat.autotuner_names",
     "tilewright.runtime.cache": "tilewright.compat.cache_names",
     "tilewright.errors": "tilewright.compat.error_names",
+    "tilewright.testing": "tilewright.compat.testing_names",
 }
 
 
