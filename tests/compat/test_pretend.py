@@ -203,6 +203,18 @@ def test_products_of_more_digits():
     assert torch.equal(torch.bmm(a[None], b[None], out_dtype=torch.float32)[0], wanted)
 
 
+def test_tensors_without_memory_are_where_they_are_made():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    mode = FakeTensorMode()
+    x = mode.from_tensor(torch.randn(4, device="cuda"))
+    with mode:
+        made = torch.zeros(4, device="cuda") + torch.ones(4).to("cuda", torch.float32)
+        both = torch.maximum(x, made) + torch.arange(4).cuda()
+        assert both.device.type == "cuda" and both.is_cuda
+        assert both.cpu().device.type == "cpu" and not torch.ones(4).is_cuda
+
+
 def test_histograms_of_integers():
     x = torch.tensor([0, 2, 2, 5], dtype=torch.int32)
     found = torch.histc(x, bins=4, min=0, max=3)

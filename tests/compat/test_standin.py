@@ -433,3 +433,13 @@ def test_gluon_kernels_are_refused_at_their_launch():
     for call in (kernel[(1,)], partial(kernel.warmup, grid=(1,))):
         with pytest.raises(UnsupportedError, match="kernel is a Gluon kernel"):
             call(descriptor.from_tensor(np.ones(4)), 4, layout)
+
+
+def test_what_tuners_ask_for():
+    from triton.backends.nvidia.compiler import min_dot_size
+    from triton.testing import _summarize_statistics
+
+    assert min_dot_size(None)(tilewright.language.int8, tilewright.language.int8) == (16, 16, 32)
+    assert min_dot_size(None)(tilewright.language.float16, None) == (16, 16, 16)
+    assert _summarize_statistics([1.0, 3.0, 2.0], None, "median") == 2
+    assert _summarize_statistics([1.0, 3.0, 2.0], [0.25, 1], "mean") == [1.5, 3]

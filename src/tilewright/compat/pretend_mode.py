@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils import _device
 from torch.utils.weak import WeakTensorKeyDictionary
@@ -44,7 +45,29 @@ def default_device() -> torch.device:
 
 def device_of(tensor: torch.Tensor) -> torch.device:
     real = tensor.device
+    if isinstance(tensor, FakeTensor):
+        return real
     return DEVICE if real.type == "cpu" else real
+
+
+def is_tracing() -> bool:
+    """Whether tensors are stand-ins without memory, which may be on any device."""
+    return torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE) is not None
+
+
+def traced_to(tensor: torch.Tensor, device: Any, *args: Any, **kwargs: Any) -> torch.Tensor:
+    """A stand-in moved, as PyTorch's own functions do only where there is a GPU."""
+    result = tensor.to(*args, **kwargs) if args or kwargs else tensor
+    if device is None or result.device == torch.device(device):
+        return result
+    return torch.ops.aten._to_copy.default(result, device=torch.device(device))
+
+
+# What tensors without memory need the pretence for: what they say of themselves, and moves.
+KNOWN_OF_TRACED = {
+    torch.Tensor.device.__get__, torch.Tensor.is_cuda.__get__, torch.Tensor.get_device,
+    torch.Tensor.to, torch.Tensor.cuda, torch.Tensor.cpu,
+}  # fmt: skip
 
 
 def histogram(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
@@ -74,7 +97,7 @@ class Pretence(TorchFunctionMode):
         self.left = WeakTensorKeyDictionary()  # tensors that would be on the CPU
         self.special: dict[Any, Callable] = {
             torch.Tensor.device.__get__: device_of,
-            torch.Tensor.is_cuda.__get__: lambda tensor: tensor.is_cpu,
+            torch.Tensor.is_cuda.__get__: lambda tensor: device_of(tensor) == DEVICE,
             torch.Tensor.get_device: lambda tensor: device_of(tensor).index or 0,
             torch.Tensor.cuda: lambda tensor, *_, **__: self.moved(tensor, DEVICE),
             torch.Tensor.cpu: lambda tensor, **options: self.moved(tensor, CPU, **options),
@@ -88,6 +111,8 @@ class Pretence(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         special = self.special.get(func)
+        if is_tracing() and func not in KNOWN_OF_TRACED:
+            return func(*args, **kwargs)
         if special is not None:
             return special(*args, **kwargs)
         device = kwargs.get("device")
@@ -108,6 +133,8 @@ class Pretence(TorchFunctionMode):
 
     def moved(self, tensor: torch.Tensor, device: Any, *args: Any, **kwargs: Any) -> torch.Tensor:
         """A tensor on a device: a copy where it is not there yet."""
+        if is_tracing():
+            return traced_to(tensor, device, *args, **kwargs)
         real = None if device is None else CPU if type(device) is int else on_cpu(device)
         if real is None or torch.device(real) != CPU or not tensor.is_cpu:
             named = () if real is None else (real,)

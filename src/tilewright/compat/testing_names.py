@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from statistics import mean, median
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+
+from tilewright.testing import SUMMARIES
 
 
 def _quantile(a: Sequence[float], q: Sequence[float]) -> list[float]:
@@ -19,12 +22,25 @@ def _summarize_statistics(
 ) -> Any:
     """Measured times as `do_bench` returns them."""
     times = [float(t) for t in times]
-    if quantiles is not None:
-        found = _quantile(times, quantiles)
-        return found[0] if len(found) == 1 else found
-    if return_mode == "all":
-        return times
-    return {"min": min, "max": max, "mean": mean, "median": median}[return_mode](times)
+    if quantiles is None:
+        return SUMMARIES[return_mode](times)
+    found = _quantile(times, quantiles)
+    return found[0] if len(found) == 1 else found
+
+
+@contextmanager
+def cuda_graph_without_gc(*args: Any, **kwargs: Any) -> Iterator[None]:
+    """Record a graph of a GPU's work while no garbage is collected."""
+    import torch
+
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        with torch.cuda.graph(*args, **kwargs):
+            yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def cuda_memcheck(**_: Any) -> Callable:
@@ -35,4 +51,4 @@ def cuda_memcheck(**_: Any) -> Callable:
     return lambda test: test
 
 
-__all__ = ["_quantile", "_summarize_statistics", "cuda_memcheck"]
+__all__ = ["_quantile", "_summarize_statistics", "cuda_graph_without_gc", "cuda_memcheck"]
