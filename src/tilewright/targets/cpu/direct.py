@@ -63,7 +63,8 @@ class Tile:
         g, machine = self.place.gemm, self.x.machine
         simple = not g.bias if self.flipped else g.panel.k_group == 1
         masks = cheap_masks(self.dtype, machine) and cheap_masks(g.operand, machine)
-        return self.side == 1 and simple and masks and self.place.rows.lane.known is None
+        few = self.place.rows.lane.known is None and not g.by_rows
+        return self.side == 1 and simple and masks and few
 
     def has_few(self) -> Lane:
         """Whether there are so few rows on the left that packing is not worth it."""

@@ -11,7 +11,7 @@ from tilewright.codegen.llvm import Machine
 from tilewright.errors import InternalError
 from tilewright.ir import types as ty
 from tilewright.ir.types import DType, pointer_to
-from tilewright.targets.cpu.gemm_prefetch import Prefetch
+from tilewright.targets.cpu.gemm_prefetch import CACHE_LINE, Prefetch
 from tilewright.targets.cpu.routine import Function, Routine
 
 EXTENTS = ("rows", "columns", "depth")  # of what there is of a tile
@@ -83,6 +83,7 @@ class Gemm(Function):
     panel: Panel
     product: Product
     fresh: bool = False  # C is not added to, but written
+    by_rows: bool = False  # A is an array of the addresses of its rows
 
     @property
     def bias(self) -> int:
@@ -117,28 +118,31 @@ def gemm_function(
     b_transposed: bool = False,
     live: Live = Live(),
     fresh: bool = False,
+    by_rows: bool = False,
 ) -> Gemm:
     """The function for m x k times k x n, all powers of two, of matrices that were `operand`.
 
     `a_direct` says that A has rows `lda` apart, else they are `k` apart and `lda` is not read;
     A must be converted to the result's `operand` in either case. `native_bf16` allows
     instructions that take denormals to zero; every other float product is an fma in ascending
-    order of k, whatever the blocking. `next_a` and `next_b` are tiles of `operand`; with
+    order of k, whatever the blocking. `by_rows` says that A is the addresses of its rows. `next_a` and `next_b` are tiles of `operand`; with
     `b_transposed` the latter is n x k.
     """
     lanes = min(n, machine.vector_bytes // acc.bytes)
     product = _product(k, lanes, operand, acc, machine, native_bf16)
     blocks = _blocks(m, n, lanes, machine)
     r = Routine(machine)
-    kernel = _Kernel(r, (m, n, k), product, blocks, acc, a_direct, live, fresh)
+    kernel = _Kernel(r, (m, n, k), product, blocks, acc, a_direct, live, fresh, by_rows)
     source_b = (n, k) if b_transposed else (k, n)
     kernel.write(Prefetch(r, "a", (m, k), operand), Prefetch(r, "b", source_b, operand))
-    marks = "_direct" * a_direct + "_bt" * b_transposed + live.mark + "_new" * fresh
+    marks = "_direct" * a_direct + "_bt" * b_transposed + "_rows" * by_rows
+    marks += live.mark + "_new" * fresh
     name = f"tw_gemm_{m}x{n}x{k}_{operand.short}_{product.operand.short}_{acc.short}{marks}"
     made = r.finish(name, kernel.parameters)
     panel = Panel(blocks[-1].width, product.k_group)
     return Gemm(
-        name, made.definition, made.needs, m, n, k, product.operand, acc, panel, product, fresh
+        name, made.definition, made.needs, m, n, k, product.operand, acc, panel, product,
+        fresh, by_rows,
     )  # fmt: skip
 
 
@@ -223,8 +227,10 @@ class _Kernel:
         a_direct: bool,
         live: Live,
         fresh: bool,
+        by_rows: bool,
     ):
         self.r, self.product, self.live, self.fresh = r, product, live, fresh
+        self.by_rows = by_rows
         *self.narrow, self.block = blocks
         self.m, self.n, self.k = shape
         self.a = Lane("%a", pointer_to(product.operand))
@@ -296,14 +302,15 @@ class _Kernel:
             return self.r.b.value(f"udiv {x.typed}, {divisor}", ty.int64, 1)
         return self.r.b.shr(x, self.r.index(divisor.bit_length() - 1))
 
-    def _row_numbers(self, i: Lane, rows: int) -> list[Lane]:
+    def _row_numbers(self, i: Lane, rows: int, is_there: bool = True) -> list[Lane]:
         """The rows of a block; beyond the last row it is repeated, with the same result."""
         r, b = self.r, self.r.b
         numbers = [b.add(i, r.index(row)) if row else i for row in range(rows)]
-        if not self.live.rows and self.m % rows == 0:
+        if is_there and not self.live.rows and self.m % rows == 0:
             return numbers
         last = b.sub(self.rows, r.index(1)) if self.live.rows else r.index(self.m - 1)
-        return [numbers[0], *(b.minimum(number, last) for number in numbers[1:])]
+        first = numbers[0] if is_there else b.minimum(numbers[0], last)
+        return [first, *(b.minimum(number, last) for number in numbers[1:])]
 
     def _excess(self, block: Block, start: Lane) -> list[Lane]:
         """What the bias of A adds to the sums of each column of C."""
@@ -327,7 +334,7 @@ class _Kernel:
         numbers = self._row_numbers(i, block.rows)
         c = [r.at(self.c, b.mul(number, self.ldc), column) for number in numbers]
         c = [r.at(row, v * block.lanes) for row in c for v in range(block.vectors)]
-        a = [r.at(self.a, b.mul(number, self.lda)) for number in numbers]
+        a = [self._row(number) for number in numbers]
 
         def group(panel: Lane, k: Lane, acc: Sequence[Lane]) -> list[Lane]:
             return self._step(block, [r.at(row, k) for row in a], panel, acc)
@@ -337,11 +344,29 @@ class _Kernel:
         ahead = r.times(self.ldc, block.rows)
         for ptr in c:  # The next rows of C have been pushed out since they were used last.
             r.prefetch(r.at(ptr, ahead))
+        if self.by_rows:
+            self._ask_for_rows(b.add(i, r.index(block.rows)), block.rows)
         for v, extra in enumerate(excess):
             sums[v :: block.vectors] = [b.sub(x, extra) for x in sums[v :: block.vectors]]
         sums = self._over_depth(r.at(self.b, start), group, sums)
         for value, ptr in zip(sums, c, strict=True):
             r.store(value, ptr)
+
+    def _row(self, number: Lane) -> Lane:
+        """Where a row of A begins."""
+        r = self.r
+        if not self.by_rows:
+            return r.at(self.a, r.b.mul(number, self.lda))
+        place = r.at(Lane("%a", pointer_to(ty.int64)), number)
+        return r.b.value(f"load ptr, ptr {place.text}", self.a.dtype, 1)
+
+    def _ask_for_rows(self, i: Lane, rows: int) -> None:
+        """Prefetch the rows of A of the next block: nobody can tell where they lie."""
+        r = self.r
+        for number in self._row_numbers(i, rows, is_there=False):
+            row = self._row(number)
+            for k in (*range(0, self.k, CACHE_LINE // self.product.operand.bytes), self.k - 1):
+                r.prefetch(r.at(row, k))
 
     def _over_depth(
         self, panel: Lane, take: Callable[..., list[Lane]], sums: Sequence[Lane]

@@ -9,6 +9,7 @@ from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst
 from tilewright.passes.constants import is_zero
+from tilewright.targets.cpu import gathered
 from tilewright.targets.cpu.evaluate import Evaluator
 from tilewright.targets.cpu.extents import Extent, extent_of
 from tilewright.targets.cpu.forms import Form, Index, Uniform
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from tilewright.targets.cpu.sources import Unpacked
 
 
-def microkernel(x: Lowering, inst: Inst, live: Live) -> Gemm:
+def microkernel(x: Lowering, inst: Inst, live: Live, by_rows: bool = False) -> Gemm:
     """The function that multiplies tiles of these shapes."""
     a, b, acc = (v.type for v in inst.operands)
     operand = a.dtype if a.dtype is b.dtype else t.float32
@@ -43,6 +44,7 @@ def microkernel(x: Lowering, inst: Inst, live: Live) -> Gemm:
         native_bf16=True,
         live=live,
         fresh=is_zero(inst.operands[2]),
+        by_rows=by_rows,
     )
 
 
@@ -59,7 +61,10 @@ class Packed:
         self.found = (rows, depth), (depth, columns)  # by side
         extents = extents_of(x, inst, (rows, columns, depth))
         self.rows, self.columns, self.depth = extents
-        self.gemm = microkernel(x, inst, Live(*(n.lane.known is None for n in extents)))
+        live = Live(*(n.lane.known is None for n in extents))
+        self.gemm = microkernel(x, inst, live)
+        if gathered.may_stay(x, inst.operands[0], self.gemm, self.depth):
+            self.gemm = microkernel(x, inst, live, by_rows=True)
         self.batch = inst.operands[0].type.shape[:-2]
         count = self.batch[0] if self.batch else 1
         g = self.gemm
