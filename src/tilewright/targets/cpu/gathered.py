@@ -19,12 +19,8 @@ from tilewright.targets.cpu.bounds import any_lane, span
 from tilewright.targets.cpu.branches import where
 from tilewright.targets.cpu.extents import COMPARISONS, extent_of, limit_of, varying
 from tilewright.targets.cpu.forms import Index, Uniform
-from tilewright.targets.cpu.gemm_pack import (
-    cheap_masks,
-    pack_a_function,
-    pack_rows_function,
-    pack_transposed_function,
-)
+from tilewright.targets.cpu.gemm import Left
+from tilewright.targets.cpu.gemm_pack import cheap_masks, pack_function
 from tilewright.targets.cpu.routine import Function
 from tilewright.targets.cpu.schedule import Anchor, Nest
 from tilewright.targets.cpu.sources import find_source, load_behind
@@ -206,7 +202,7 @@ def write_rows(x: Lowering, anchor: Anchor, place: Packed) -> None:
     table = Table(x, anchor, on)
     table.write()
     inside = table.is_inside()
-    if anchor.side == 1 or not place.gemm.by_rows:
+    if anchor.side == 1 or place.gemm.left is not Left.TABLE:
         write_packed(x, anchor, place, table, inside)
         return
     place.a_now = table.name
@@ -286,7 +282,7 @@ def call_routine(x: Lowering, anchor: Anchor, place: Packed, table: Table) -> No
         # Rows are steps of k then: those that make a group whole are off, so they are zeros.
         rest = g.panel.k_group - 1
         count = e.b.bit_and(e.b.add(count, e.const(rest)), e.const(~rest))
-    extents = (length, count) if rows.flipped else (count, length)
+    extents = (length, count) if rows.flipped and anchor.side == 1 else (count, length)
     x.call(
         routine(x, anchor, place),
         f"ptr {target}, ptr {table.name}, i64 0, " + ", ".join(n.typed for n in extents),
@@ -294,12 +290,8 @@ def call_routine(x: Lowering, anchor: Anchor, place: Packed, table: Table) -> No
 
 
 def routine(x: Lowering, anchor: Anchor, place: Packed) -> Function:
-    g, rows, machine = place.gemm, anchor.source, x.machine
-    dtype = rows.pointer.type.dtype.element_ty
-    if anchor.side == 0:
-        return pack_a_function(
-            g.m, g.k, dtype, g.operand, machine,
-            transposed=rows.flipped, bias=g.bias, gathered=True,
-        )  # fmt: skip
-    make = pack_transposed_function if rows.flipped else pack_rows_function
-    return make(g.k, g.n, dtype, g.operand, g.panel, machine, gathered=True)
+    rows = anchor.source
+    return pack_function(
+        place.gemm, anchor.side, rows.pointer.type.dtype.element_ty, x.machine,
+        along_rows=not rows.flipped, gathered=True,
+    )  # fmt: skip
