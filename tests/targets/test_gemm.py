@@ -105,7 +105,7 @@ def pack_reference(b: np.ndarray, panel: Panel, dtype) -> np.ndarray:
 
 
 def multiply(
-    gemm: Gemm, machine: Machine, a, b, c, following=(None, 0, None, 0), extents=None
+    gemm: Gemm, machine: Machine, a, b, c, following=(None, 0, None, 0, None, 0), extents=None
 ) -> np.ndarray:
     """c + a @ b by the function, on operands that NumPy converts and packs."""
     packed = empty(b.size, NUMPY[gemm.operand])
@@ -279,7 +279,7 @@ def test_prefetching_never_faults_and_changes_nothing(shape, b_transposed):
     a, b = random_tile(m, k, ty.float32, 1), random_tile(k, n, ty.float32, 2)
     zero = np.zeros((m, n), np.float32)
     nothing = multiply(gemm, HOST, a, b, zero)
-    nowhere = multiply(gemm, HOST, a, b, zero, (64, 1 << 40, 128, 1 << 20))
+    nowhere = multiply(gemm, HOST, a, b, zero, (64, 1 << 40, 128, 1 << 20, 192, 1 << 30))
     np.testing.assert_array_equal(nothing, nowhere)
 
 
@@ -297,13 +297,12 @@ define internal void @note(ptr %p, i32, i32, i32) {
 """
     library = Library.load(compile_object(text, HOST).bytes, ["run"])
     pointer, number = ctypes.c_void_p, ctypes.c_int64
-    kinds = [pointer, number, pointer, pointer, number, pointer, number, pointer, number]
-    kinds += [number] * 3
+    kinds = [pointer, number, pointer, *[pointer, number] * 4, *[number] * 3]
     run = ctypes.CFUNCTYPE(None, *kinds)(library.address("run"))
     a, b, c = (empty(1 << 16, np.dtype(np.float64)) for _ in range(3))
     for x in (a, b, c):
         x[:] = 0
-    shadow = np.zeros((2, 1 << 22), np.uint8)
+    shadow = np.zeros((3, 1 << 22), np.uint8)
     bases = [row.ctypes.data for row in shadow]
     run(
         a.ctypes.data,
@@ -315,6 +314,8 @@ define internal void @note(ptr %p, i32, i32, i32) {
         1000,
         bases[1],
         2000,
+        bases[2],
+        3000,
         gemm.m,
         gemm.n,
         gemm.k,
@@ -328,9 +329,9 @@ define internal void @note(ptr %p, i32, i32, i32) {
 def test_every_cache_line_of_the_next_tiles_is_prefetched(shape, b_transposed, dtype):
     """Lines that a row begins in once, and that of its last element, wherever lines begin."""
     m, n, k = shape
-    gemm = gemm_function(m, n, k, dtype, ACC[dtype], HOST, b_transposed=b_transposed)
-
-    tiles = (m, k, 1000), (*((n, k) if b_transposed else (k, n)), 2000)
+    options = {"b_transposed": b_transposed, "stored": dtype}
+    gemm = gemm_function(m, n, k, dtype, ACC[dtype], HOST, **options)
+    tiles = (m, k, 1000), (*((n, k) if b_transposed else (k, n)), 2000), (m, n, 3000)
     for found, (rows, columns, stride) in zip(addresses_prefetched(gemm), tiles, strict=True):
         size, row = dtype.bytes, range(0, columns * dtype.bytes, 64)
         starts = [i * stride * size + byte for i in range(rows) for byte in row]
@@ -469,6 +470,6 @@ def test_pack_and_multiply_together(dtype, left, along_rows):
     pack = pack_function(gemm, 1, dtype, HOST, along_rows=False)
     Native(pack)(packed_b, bt, stride(bt))
     null = ctypes.c_void_p(None)
-    Native(gemm)(packed_a, k, packed_b, c, n, null, 0, null, 0, m, n, k)
+    Native(gemm)(packed_a, k, packed_b, c, n, null, 0, null, 0, null, 0, m, n, k)
     want = a.astype(np.float64) @ bt.astype(np.float64).T
     np.testing.assert_allclose(c.reshape(m, n), want, rtol=1e-5, atol=1e-4)

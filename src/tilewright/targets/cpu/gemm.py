@@ -63,12 +63,13 @@ class Gemm(Function):
     """A function that adds A @ B to C, or with `fresh` writes it there.
 
     Its arguments are `ptr a, i64 lda, ptr b, ptr c, i64 ldc, ptr next_a, i64 next_lda, ptr next_b,
-    i64 next_ldb, i64 rows, i64 columns, i64 depth`, leading dimensions in elements. A lies as
-    `left` says and is of dtype `operand`, B of the same dtype in panels, 64-byte aligned, C
-    row-major of dtype `acc`. While it computes, it prefetches the tiles at `next_a` and `next_b`,
-    which A and B are going to be converted or packed from; either may be null. The last three are
-    read as far as `Live` says: elements of A and B beyond them are not read, and those of C beyond
-    them are of no meaning. The depth is a multiple of the panel's group.
+    i64 next_ldb, ptr next_c, i64 next_ldc, i64 rows, i64 columns, i64 depth`, leading dimensions in
+    elements. A lies as `left` says and is of dtype `operand`, B of the same dtype in panels,
+    64-byte aligned, C row-major of dtype `acc`. While it computes, it prefetches the tiles at
+    `next_a` and `next_b`, which A and B are going to be converted or packed from, and the one at
+    `next_c`, which C will be converted to; any may be null. The last three are read as far as
+    `Live` says: elements of A and B beyond them are not read, and those of C beyond them are of no
+    meaning. The depth is a multiple of the panel's group.
     """
 
     m: int
@@ -119,13 +120,14 @@ def gemm_function(
     live: Live = Live(),
     fresh: bool = False,
     left: Left = Left.ROWS,
+    stored: DType | None = None,
 ) -> Gemm:
     """The function for m x k times k x n, all powers of two, of matrices that were `operand`.
 
     A must be converted to the result's `operand`. `native_bf16` allows instructions that take
     denormals to zero; every other float product is an fma in ascending order of k, whatever the
     blocking. `next_a` and `next_b` are tiles of `operand`; with `b_transposed` the latter is n x k,
-    and where A is turned, the former is k x m.
+    and where A is turned, the former is k x m. `next_c` is a tile of `stored`, `acc` if not told.
     """
     lanes = min(n, machine.vector_bytes // acc.bytes)
     product = product_of(k, lanes, operand, acc, machine, native_bf16)
@@ -134,8 +136,14 @@ def gemm_function(
     kernel = _Kernel(r, (m, n, k), product, blocks, acc, live, fresh, left)
     source_a = (k, m) if left is Left.TURNED else (m, k)
     source_b = (n, k) if b_transposed else (k, n)
-    kernel.write(Prefetch(r, "a", source_a, operand), Prefetch(r, "b", source_b, operand))
-    marks = f"_{left.value}" * bool(left.value) + "_bt" * b_transposed + live.mark + "_new" * fresh
+    stored = stored or acc
+    kernel.write(
+        Prefetch(r, "a", source_a, operand),
+        Prefetch(r, "b", source_b, operand),
+        Prefetch(r, "c", (m, n), stored, writes=True),
+    )
+    marks = f"_to_{stored.short}" * (stored is not acc) + f"_{left.value}" * bool(left.value)
+    marks += "_bt" * b_transposed + live.mark + "_new" * fresh
     name = f"tw_gemm_{m}x{n}x{k}_{operand.short}_{product.operand.short}_{acc.short}{marks}"
     made = r.finish(name, kernel.parameters)
     panel = Panel(blocks[-1].width, product.k_group)
@@ -184,6 +192,7 @@ class _Kernel:
         ptr, i64 = self.c.dtype, ty.int64
         names = {"a": ptr, "lda": i64, "b": ptr, "c": ptr, "ldc": i64}
         names |= {"next_a": ptr, "next_lda": i64, "next_b": ptr, "next_ldb": i64}
+        names |= {"next_c": ptr, "next_ldc": i64}
         names |= dict.fromkeys(EXTENTS, i64)
         return [Lane(f"%{name}", dtype) for name, dtype in names.items()]
 

@@ -17,6 +17,7 @@ from tilewright.targets.cpu.gemm import Gemm, Left, Live, gemm_function
 from tilewright.targets.cpu.gemm_few import few_columns_function, row_function
 from tilewright.targets.cpu.gemm_pack import pack_function
 from tilewright.targets.cpu.lane_memory import write_memory
+from tilewright.targets.cpu.result_ahead import find_store, place_of
 from tilewright.targets.cpu.schedule import Anchor, Scheduler
 from tilewright.targets.cpu.sources import is_flipped
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from tilewright.targets.cpu.sources import Unpacked
 
 
-def microkernel(x: Lowering, inst: Inst, live: Live, left: Left) -> Gemm:
+def microkernel(x: Lowering, inst: Inst, live: Live, left: Left, stored: t.DType | None) -> Gemm:
     """The function that multiplies tiles of these shapes."""
     a, b, acc = (v.type for v in inst.operands)
     operand = a.dtype if a.dtype is b.dtype else t.float32
@@ -42,6 +43,7 @@ def microkernel(x: Lowering, inst: Inst, live: Live, left: Left) -> Gemm:
         live=live,
         fresh=is_zero(inst.operands[2]),
         left=left,
+        stored=stored,
     )
 
 
@@ -76,9 +78,12 @@ class Packed:
         extents = extents_of(x, inst, (rows, columns, depth))
         self.rows, self.columns, self.depth = extents
         live = Live(*(n.lane.known is None for n in extents))
-        self.gemm = microkernel(x, inst, live, Left.TURNED if is_turned(x, inst) else Left.ROWS)
+        self.store = find_store(x, inst)
+        stored = None if self.store is None else self.store.operands[1].type.dtype
+        left = Left.TURNED if is_turned(x, inst) else Left.ROWS
+        self.gemm = microkernel(x, inst, live, left, stored)
         if gathered.may_stay(x, inst.operands[0], self.gemm, self.depth):
-            self.gemm = microkernel(x, inst, live, Left.TABLE)
+            self.gemm = microkernel(x, inst, live, Left.TABLE, stored)
         self.batch = inst.operands[0].type.shape[:-2]
         count = self.batch[0] if self.batch else 1
         g = self.gemm
@@ -240,7 +245,7 @@ def write_dot(x: Lowering, inst: Inst) -> None:
         place.finish(x, side)
     out = x.e.buffers[inst.result]
     count = place.batch[0] if place.batch else 1
-    ahead = [next_tile(x, place, side) for side in range(2)]
+    ahead = ", ".join([*(next_tile(x, place, side) for side in range(2)), result(x, place, inst)])
     group, depth = g.panel.k_group, place.depth.lane
     if depth.known is None and group > 1:  # an operand with a part of a group has zeros there
         depth = x.e.b.bit_and(x.e.b.add(depth, x.e.const(group - 1)), x.e.const(-group))
@@ -251,7 +256,7 @@ def write_dot(x: Lowering, inst: Inst) -> None:
         c = part(x, out.name, i * g.m * g.n * out.type.dtype.bytes)
         x.call(
             g,
-            f"ptr {a}, i64 {place.lda}, ptr {b}, ptr {c}, i64 {g.n}, {ahead[0]}, {ahead[1]}, "
+            f"ptr {a}, i64 {place.lda}, ptr {b}, ptr {c}, i64 {g.n}, {ahead}, "
             f"{place.rows.lane.typed}, {place.columns.lane.typed}, {depth.typed}",
         )
     if join is not None:
@@ -286,6 +291,13 @@ def next_tile(x: Lowering, place: Packed, side: int) -> str:
     address = b.value(f"load ptr, ptr {place.nexts[side]}", t.pointer_to(t.int8), 1)
     lead = b.value(f"load i64, ptr {place.leads[side]}", t.int64, 1)
     return f"ptr {address.text}, {lead.typed}"
+
+
+def result(x: Lowering, place: Packed, inst: Inst) -> str:
+    """The arguments that say where the sums go soon."""
+    if place.store is None:
+        return "ptr null, i64 0"
+    return ", ".join(lane.typed for lane in place_of(x, inst, place.store))
 
 
 def part(x: Lowering, base: str, offset: int) -> str:
