@@ -15,6 +15,7 @@ from tilewright.targets.cpu.gemm_prefetch import CACHE_LINE, Prefetch
 from tilewright.targets.cpu.gemm_product import Product, product_of
 from tilewright.targets.cpu.routine import Function, Routine
 
+NEAREST_BYTES = 32 << 10  # of a small nearest cache
 EXTENTS = ("rows", "columns", "depth")  # of what there is of a tile
 
 
@@ -291,8 +292,9 @@ class _Kernel:
         zero = b.const(0, self.c.dtype.element_ty, block.lanes)
         sums = [zero if self.fresh else r.load(ptr, block.lanes) for ptr in c]
         ahead = r.times(self.ldc, block.rows)
-        for ptr in c:  # The next rows of C have been pushed out since they were used last.
-            r.prefetch(r.at(ptr, ahead))
+        if self._touched() > NEAREST_BYTES:
+            for ptr in c:  # The next rows of C have been pushed out since they were used last.
+                r.prefetch(r.at(ptr, ahead))
         if self.left is Left.TABLE:
             self._ask_for_rows(b.add(i, r.index(block.rows)), block.rows)
         for v, extra in enumerate(excess):
@@ -300,6 +302,11 @@ class _Kernel:
         sums = self._over_depth(r.at(self.b, start), group, sums)
         for value, ptr in zip(sums, c, strict=True):
             r.store(value, ptr)
+
+    def _touched(self) -> int:
+        """Bytes of a product and of the tiles that it prefetches."""
+        operands = (self.m + self.n) * self.k * self.product.operand.bytes
+        return self.m * self.n * self.c.dtype.element_ty.bytes + 2 * operands
 
     def _row(self, number: Lane) -> Lane:
         """Where a row of A begins."""
