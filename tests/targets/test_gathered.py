@@ -113,8 +113,30 @@ def test_rows_are_found():
             13, 37, 45, 64, SIDE=0, FLIPPED=False, ACC=tl.float32, MASKED=True,
             M=16, N=64, K=32, grid=(1,),
         )  # fmt: skip
-    assert "_gathered" in kernel.asm["llir"]
+    assert "_rows" in kernel.asm["llir"]
     assert gathered.FEWEST_BYTES <= 128
+
+
+@tilewright.jit
+def changed_after(x, y, out, chosen, CHOSEN: tl.constexpr, M: tl.constexpr):
+    """What the product reads where it lies is stored to right after it."""
+    lanes = tl.arange(0, M)
+    rows = tl.load(chosen + lanes) if CHOSEN else lanes
+    at = lanes[:, None] * M + lanes[None, :]
+    right = tl.load(y + at) * 2
+    total = tl.dot(tl.load(x + rows[:, None] * M + lanes[None, :]), right)
+    tl.store(x + at, tl.full((M, M), 7, tl.float32))
+    tl.store(out + at, total)
+
+
+@pytest.mark.parametrize("is_chosen", [False, True])
+def test_stores_wait_for_products_that_read_in_place(is_chosen):
+    x, y = numbers((32, 32), np.float32, 1), numbers((32, 32), np.float32, 2)
+    chosen = np.random.default_rng(3).permutation(32).astype(np.int32)
+    out, left = np.zeros((32, 32), np.float32), x[chosen] if is_chosen else x.copy()
+    with tilewright.options(target="cpu"):
+        changed_after[(1,)](x, y, out, chosen, CHOSEN=is_chosen, M=32)
+    np.testing.assert_allclose(out, left.astype(np.float64) @ y * 2, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("place", [0, 5, 12])

@@ -19,9 +19,9 @@ from tilewright.codegen.llvm import (
 )
 from tilewright.errors import InternalError
 from tilewright.ir import types as ty
-from tilewright.targets.cpu.gemm import Gemm, Live, Panel, gemm_function
+from tilewright.targets.cpu.gemm import Gemm, Left, Live, Panel, gemm_function
 from tilewright.targets.cpu.gemm_pack import (
-    pack_a_function,
+    pack_function,
     pack_rows_function,
     pack_transposed_function,
 )
@@ -105,7 +105,7 @@ def pack_reference(b: np.ndarray, panel: Panel, dtype) -> np.ndarray:
 
 
 def multiply(
-    gemm: Gemm, machine: Machine, a, b, c, following=(None, 0, None, 0), extents=None
+    gemm: Gemm, machine: Machine, a, b, c, following=(None, 0, None, 0, None, 0), extents=None
 ) -> np.ndarray:
     """c + a @ b by the function, on operands that NumPy converts and packs."""
     packed = empty(b.size, NUMPY[gemm.operand])
@@ -114,20 +114,25 @@ def multiply(
     a = a + NUMPY[gemm.operand].type(gemm.bias) if gemm.bias else a
     wide = np.zeros((gemm.m, gemm.n + 3), NUMPY[gemm.acc])
     wide[:, : gemm.n] = c
+    given = a
+    if gemm.left is Left.TABLE:
+        given = np.array([row.ctypes.data for row in a])
+    if gemm.left is Left.TURNED:
+        given = pack_reference(a.T, gemm.left_panel, gemm.operand)
     ahead = [ctypes.c_void_p(x) if i % 2 == 0 else x for i, x in enumerate(following)]
     Native(gemm, machine)(
-        a, stride(a), packed, wide, gemm.n + 3, *ahead, *(extents or (gemm.m, gemm.n, gemm.k))
+        given, stride(a), packed, wide, gemm.n + 3, *ahead, *(extents or (gemm.m, gemm.n, gemm.k))
     )
     assert not wide[:, gemm.n :].any()
     return wide[:, : gemm.n]
 
 
-def check(dtype, shape, machine=HOST, a_direct=False, **options) -> Gemm:
+def check(dtype, shape, machine=HOST, gap=0, **options) -> Gemm:
     """One product against NumPy in f64: exact for integers, else within the bound of any order."""
     (m, n, k), acc = shape, ACC[dtype]
-    gemm = gemm_function(m, n, k, dtype, acc, machine, a_direct=a_direct, **options)
+    gemm = gemm_function(m, n, k, dtype, acc, machine, **options)
     assert (gemm.m, gemm.n, gemm.k, gemm.acc) == (m, n, k, acc)
-    a = random_tile(m, k, dtype, 1, 5 if a_direct else 0)
+    a = random_tile(m, k, dtype, 1, gap)
     b = random_tile(k, n, dtype, 2)
     c = random_tile(m, n, acc, 3)
     got = multiply(gemm, machine, a, b, c).astype(np.float64)
@@ -159,7 +164,7 @@ def test_shapes(dtype, shape):
 def test_sums_that_begin(dtype, depth):
     """What the result held does not matter, also where there are no steps."""
     (m, n, k), acc = (16, 128, 32), ACC[dtype]
-    options = {"a_direct": True, "native_bf16": True, "live": Live(depth=True), "fresh": True}
+    options = {"native_bf16": True, "live": Live(depth=True), "fresh": True}
     gemm = gemm_function(m, n, k, dtype, acc, HOST, **options)
     a, b = random_tile(m, k, dtype, 1), random_tile(k, n, dtype, 2)
     c = np.full((m, n), np.nan if dtype.is_float else 7, NUMPY[acc])
@@ -176,11 +181,12 @@ def test_lesser_machines(level, dtype, shape):
 
 
 @pytest.mark.parametrize("level", ["", *LESSER])
+@pytest.mark.parametrize("left", Left)
 @pytest.mark.parametrize("dtype", [ty.float32, ty.bfloat16, ty.int8], ids=str)
 @pytest.mark.parametrize("extents", [(1, 1, 4), (5, 17, 12), (16, 100, 32), (7, 64, 8)], ids=str)
-def test_part_of_a_tile(level, dtype, extents):
+def test_part_of_a_tile(level, left, dtype, extents):
     (m, n, k), acc, machine = (16, 128, 32), ACC[dtype], host_machine(level)
-    options = {"a_direct": True, "native_bf16": True, "live": Live(True, True, True)}
+    options = {"left": left, "native_bf16": True, "live": Live(True, True, True)}
     gemm = gemm_function(m, n, k, dtype, acc, machine, **options)
     a, b, c = (random_tile(*x, 1) for x in ((m, k, dtype), (k, n, dtype), (m, n, acc)))
     rows, columns, depth = extents
@@ -195,12 +201,12 @@ def test_part_of_a_tile(level, dtype, extents):
 @pytest.mark.parametrize("dtype", [ty.float32, ty.float64], ids=str)
 @pytest.mark.parametrize("shape", [(1, 64, 32), (16, 16, 16), (64, 64, 32)], ids=str)
 def test_a_read_in_place(dtype, shape):
-    gemm = check(dtype, shape, a_direct=True)
+    gemm = check(dtype, shape, gap=5)
     assert gemm.operand is dtype
 
 
 def test_f32_is_summed_in_order_by_fma():
-    gemm = gemm_function(8, 16, 4, ty.float32, ty.float32, HOST, a_direct=False)
+    gemm = gemm_function(8, 16, 4, ty.float32, ty.float32, HOST)
     ones, zero = np.ones((4, 16), np.float32), np.zeros((8, 16), np.float32)
     a = np.tile(np.array([2.0**24, 1, -(2.0**24), 1], np.float32), (8, 1))
     assert np.all(multiply(gemm, HOST, a, ones, zero) == 1)
@@ -217,12 +223,12 @@ def test_f32_results_do_not_depend_on_the_blocking():
     machines = [HOST] + [host_machine(name) for name in LESSER if name != "sse"]
     results = []
     for machine in machines:
-        gemm = gemm_function(m, n, k, ty.float32, ty.float32, machine, a_direct=False)
+        gemm = gemm_function(m, n, k, ty.float32, ty.float32, machine)
         results.append(multiply(gemm, machine, a, b, zero))
-    half = gemm_function(m, n, k // 2, ty.float32, ty.float32, HOST, a_direct=True)
+    half = gemm_function(m, n, k // 2, ty.float32, ty.float32, HOST)
     first = multiply(half, HOST, a[:, : k // 2], b[: k // 2], zero)
     results.append(multiply(half, HOST, a[:, k // 2 :], b[k // 2 :], first))
-    one = gemm_function(1, 1, k, ty.float32, ty.float32, HOST, a_direct=False)
+    one = gemm_function(1, 1, k, ty.float32, ty.float32, HOST)
     corner = multiply(one, HOST, a[5:6], np.ascontiguousarray(b[:, 7:8]), zero[:1, :1])
     assert corner[0, 0] == results[0][5, 7]
     for other in results[1:]:
@@ -232,7 +238,7 @@ def test_f32_results_do_not_depend_on_the_blocking():
 @pytest.mark.parametrize("dtype", [ty.int8, ty.uint8], ids=str)
 def test_extreme_bytes_do_not_saturate(dtype):
     info, k = np.iinfo(NUMPY[dtype]), 128
-    gemm = gemm_function(16, 32, k, dtype, ty.int32, HOST, a_direct=False)
+    gemm = gemm_function(16, 32, k, dtype, ty.int32, HOST)
     for x, y in itertools.product((info.min, info.max), repeat=2):
         a, b = np.full((16, k), x, NUMPY[dtype]), np.full((k, 32), y, NUMPY[dtype])
         got = multiply(gemm, HOST, a, b, np.zeros((16, 32), np.int32))
@@ -241,7 +247,7 @@ def test_extreme_bytes_do_not_saturate(dtype):
 
 def test_int32_wraps():
     a, b = np.full((4, 4), 1 << 30, np.int32), np.full((4, 4), 3, np.int32)
-    gemm = gemm_function(4, 4, 4, ty.int32, ty.int32, HOST, a_direct=True)
+    gemm = gemm_function(4, 4, 4, ty.int32, ty.int32, HOST)
     got = multiply(gemm, HOST, a, b, np.zeros((4, 4), np.int32))
     assert np.all(got == 0)
 
@@ -249,7 +255,7 @@ def test_int32_wraps():
 def test_bf16_keeps_denormals_unless_native_products_are_allowed():
     a = np.full((8, 8), 2.0**-130, NUMPY[ty.bfloat16])
     b = np.eye(8, dtype=NUMPY[ty.bfloat16])
-    gemm = gemm_function(8, 8, 8, ty.bfloat16, ty.float32, HOST, a_direct=False)
+    gemm = gemm_function(8, 8, 8, ty.bfloat16, ty.float32, HOST)
     assert gemm.operand is ty.float32
     got = multiply(gemm, HOST, a, b, np.zeros((8, 8), np.float32))
     np.testing.assert_array_equal(got, a.astype(np.float32))
@@ -257,9 +263,9 @@ def test_bf16_keeps_denormals_unless_native_products_are_allowed():
 
 @pytest.mark.skipif(not HOST.has("avx512bf16"), reason="no bf16 products")
 @pytest.mark.parametrize("shape", [(1, 16, 16), (16, 4, 2), (64, 64, 32), (16, 8, 64)], ids=str)
-@pytest.mark.parametrize("a_direct", [False, True])
-def test_native_bf16(shape, a_direct):
-    gemm = check(ty.bfloat16, shape, a_direct=a_direct, native_bf16=True)
+@pytest.mark.parametrize("left", Left)
+def test_native_bf16(shape, left):
+    gemm = check(ty.bfloat16, shape, gap=5, native_bf16=True, left=left)
     assert gemm.operand is ty.bfloat16
     assert gemm.panel.k_group == 2
     assert "vdpbf16ps" in emit_assembly(module(gemm), HOST)
@@ -269,13 +275,11 @@ def test_native_bf16(shape, a_direct):
 @pytest.mark.parametrize("b_transposed", [False, True])
 def test_prefetching_never_faults_and_changes_nothing(shape, b_transposed):
     m, n, k = shape
-    gemm = gemm_function(
-        m, n, k, ty.float32, ty.float32, HOST, a_direct=True, b_transposed=b_transposed
-    )
+    gemm = gemm_function(m, n, k, ty.float32, ty.float32, HOST, b_transposed=b_transposed)
     a, b = random_tile(m, k, ty.float32, 1), random_tile(k, n, ty.float32, 2)
     zero = np.zeros((m, n), np.float32)
     nothing = multiply(gemm, HOST, a, b, zero)
-    nowhere = multiply(gemm, HOST, a, b, zero, (64, 1 << 40, 128, 1 << 20))
+    nowhere = multiply(gemm, HOST, a, b, zero, (64, 1 << 40, 128, 1 << 20, 192, 1 << 30))
     np.testing.assert_array_equal(nothing, nowhere)
 
 
@@ -293,13 +297,12 @@ define internal void @note(ptr %p, i32, i32, i32) {
 """
     library = Library.load(compile_object(text, HOST).bytes, ["run"])
     pointer, number = ctypes.c_void_p, ctypes.c_int64
-    kinds = [pointer, number, pointer, pointer, number, pointer, number, pointer, number]
-    kinds += [number] * 3
+    kinds = [pointer, number, pointer, *[pointer, number] * 4, *[number] * 3]
     run = ctypes.CFUNCTYPE(None, *kinds)(library.address("run"))
     a, b, c = (empty(1 << 16, np.dtype(np.float64)) for _ in range(3))
     for x in (a, b, c):
         x[:] = 0
-    shadow = np.zeros((2, 1 << 22), np.uint8)
+    shadow = np.zeros((3, 1 << 22), np.uint8)
     bases = [row.ctypes.data for row in shadow]
     run(
         a.ctypes.data,
@@ -311,6 +314,8 @@ define internal void @note(ptr %p, i32, i32, i32) {
         1000,
         bases[1],
         2000,
+        bases[2],
+        3000,
         gemm.m,
         gemm.n,
         gemm.k,
@@ -324,11 +329,9 @@ define internal void @note(ptr %p, i32, i32, i32) {
 def test_every_cache_line_of_the_next_tiles_is_prefetched(shape, b_transposed, dtype):
     """Lines that a row begins in once, and that of its last element, wherever lines begin."""
     m, n, k = shape
-    gemm = gemm_function(
-        m, n, k, dtype, ACC[dtype], HOST, a_direct=False, b_transposed=b_transposed
-    )
-
-    tiles = (m, k, 1000), (*((n, k) if b_transposed else (k, n)), 2000)
+    options = {"b_transposed": b_transposed, "stored": dtype}
+    gemm = gemm_function(m, n, k, dtype, ACC[dtype], HOST, **options)
+    tiles = (m, k, 1000), (*((n, k) if b_transposed else (k, n)), 2000), (m, n, 3000)
     for found, (rows, columns, stride) in zip(addresses_prefetched(gemm), tiles, strict=True):
         size, row = dtype.bytes, range(0, columns * dtype.bytes, 64)
         starts = [i * stride * size + byte for i in range(rows) for byte in row]
@@ -340,7 +343,7 @@ def test_every_cache_line_of_the_next_tiles_is_prefetched(shape, b_transposed, d
 @pytest.mark.parametrize("dtype", [ty.float32, ty.float64, ty.int8], ids=str)
 def test_code_for_aarch64(dtype):
     for live in (Live(), Live(True, True, True)):
-        gemm = gemm_function(64, 64, 32, dtype, ACC[dtype], ARM, a_direct=False, live=live)
+        gemm = gemm_function(64, 64, 32, dtype, ACC[dtype], ARM, live=live)
         assembly = emit_assembly(module(gemm), ARM)
         assert ("mla\tv" if dtype is ty.int8 else "fmla\tv") in assembly
     for pack, part in itertools.product((pack_rows_function, pack_transposed_function), (0, 1)):
@@ -351,13 +354,13 @@ def test_code_for_aarch64(dtype):
 @on_x86
 def test_no_library_calls_without_fma():
     machine = host_machine("sse")
-    gemm = gemm_function(16, 16, 16, ty.float32, ty.float32, machine, a_direct=False)
+    gemm = gemm_function(16, 16, 16, ty.float32, ty.float32, machine)
     assert "fmaf" not in emit_assembly(module(gemm), machine)
 
 
 @pytest.mark.skipif(not HOST.has("avx512vnni"), reason="no VNNI")
 def test_signed_bytes_use_one_instruction_for_four():
-    gemm = gemm_function(64, 64, 32, ty.int8, ty.int32, HOST, a_direct=False)
+    gemm = gemm_function(64, 64, 32, ty.int8, ty.int32, HOST)
     assembly = emit_assembly(module(gemm), HOST)
     assert "vpdpbusd" in assembly
     assert "vpdpwssd" not in assembly
@@ -365,14 +368,14 @@ def test_signed_bytes_use_one_instruction_for_four():
 
 @pytest.mark.skipif(not HOST.has("avx512vnni"), reason="no VNNI")
 def test_unsigned_bytes_use_one_instruction_for_pairs():
-    gemm = gemm_function(64, 64, 32, ty.uint8, ty.int32, HOST, a_direct=False)
+    gemm = gemm_function(64, 64, 32, ty.uint8, ty.int32, HOST)
     assembly = emit_assembly(module(gemm), HOST)
     assert "vpdpwssd" in assembly
     assert "vpmaddwd" not in assembly
 
 
 def test_accumulators_stay_in_registers():
-    gemm = gemm_function(64, 64, 32, ty.float32, ty.float32, HOST, a_direct=True)
+    gemm = gemm_function(64, 64, 32, ty.float32, ty.float32, HOST)
     assembly = emit_assembly(module(gemm), HOST)
     spills = [s for s in assembly.splitlines() if "(%rsp)" in s and ("zmm" in s or "ymm" in s)]
     assert not spills
@@ -380,17 +383,17 @@ def test_accumulators_stay_in_registers():
 
 def test_products_that_do_not_exist():
     with pytest.raises(InternalError, match="no matrix product of fp64 in fp32"):
-        gemm_function(16, 16, 16, ty.float64, ty.float32, HOST, a_direct=False)
+        gemm_function(16, 16, 16, ty.float64, ty.float32, HOST)
     with pytest.raises(InternalError, match="no matrix product of int8 in fp32"):
-        gemm_function(16, 16, 16, ty.int8, ty.float32, HOST, a_direct=False)
+        gemm_function(16, 16, 16, ty.int8, ty.float32, HOST)
 
 
 def test_names_tell_functions_apart():
     texts = {}
-    for dtype, direct, native, transposed in itertools.product(
-        (ty.float32, ty.bfloat16, ty.int8), *[(False, True)] * 3
+    for dtype, left, native, transposed in itertools.product(
+        (ty.float32, ty.bfloat16, ty.int8), Left, *[(False, True)] * 2
     ):
-        options = {"a_direct": direct, "native_bf16": native, "b_transposed": transposed}
+        options = {"left": left, "native_bf16": native, "b_transposed": transposed}
         gemm = gemm_function(16, 32, 8, dtype, ACC[dtype], HOST, **options)
         assert texts.setdefault(gemm.name, gemm.definition) == gemm.definition
     assert len(texts) >= 12
@@ -444,25 +447,29 @@ def test_panels_on_lesser_machines(level, source, operand, group):
 def test_a_in_rows(source, operand, group, m, k, transposed):
     tile = random_tile(*((k, m) if transposed else (m, k)), source, 6, gap=3)
     out = empty(m * k, NUMPY[operand])
-    pack = pack_a_function(m, k, source, operand, HOST, transposed=transposed)
-    Native(pack)(out, tile, stride(tile))
+    pack = pack_transposed_function if transposed else pack_rows_function
+    Native(pack(m, k, source, operand, Panel(k), HOST))(out, tile, stride(tile))
     want = (tile.T if transposed else tile).astype(NUMPY[operand])
     np.testing.assert_array_equal(out.reshape(m, k).astype(np.float64), want.astype(np.float64))
 
 
+@pytest.mark.parametrize("along_rows", [False, True])
+@pytest.mark.parametrize("left", [Left.ROWS, Left.TURNED])
 @pytest.mark.parametrize("dtype", [ty.float32, ty.bfloat16, ty.int8], ids=str)
-def test_pack_and_multiply_together(dtype):
+def test_pack_and_multiply_together(dtype, left, along_rows):
     m, n, k = 32, 128, 64
-    gemm = gemm_function(m, n, k, dtype, ACC[dtype], HOST, a_direct=False, native_bf16=True)
+    gemm = gemm_function(m, n, k, dtype, ACC[dtype], HOST, native_bf16=True, left=left)
     a, bt = random_tile(m, k, dtype, 7, gap=3), random_tile(n, k, dtype, 8, gap=5)
     kind = NUMPY[gemm.operand]
     packed_a, packed_b = empty(m * k, kind), empty(n * k, kind)
     c = empty(m * n, NUMPY[ACC[dtype]])
     c[:] = 0
-    Native(pack_a_function(m, k, dtype, gemm.operand, HOST, bias=gemm.bias))(packed_a, a, stride(a))
-    pack = pack_transposed_function(k, n, dtype, gemm.operand, gemm.panel, HOST)
+    held = a if along_rows else np.ascontiguousarray(a.T)
+    pack = pack_function(gemm, 0, dtype, HOST, along_rows=along_rows)
+    Native(pack)(packed_a, held, stride(held))
+    pack = pack_function(gemm, 1, dtype, HOST, along_rows=False)
     Native(pack)(packed_b, bt, stride(bt))
     null = ctypes.c_void_p(None)
-    Native(gemm)(packed_a, k, packed_b, c, n, null, 0, null, 0, m, n, k)
+    Native(gemm)(packed_a, k, packed_b, c, n, null, 0, null, 0, null, 0, m, n, k)
     want = a.astype(np.float64) @ bt.astype(np.float64).T
     np.testing.assert_allclose(c.reshape(m, n), want, rtol=1e-5, atol=1e-4)

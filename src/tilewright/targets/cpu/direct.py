@@ -10,12 +10,8 @@ from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.targets.cpu import gathered
 from tilewright.targets.cpu.forms import Uniform
-from tilewright.targets.cpu.gemm_pack import (
-    cheap_masks,
-    pack_a_function,
-    pack_rows_function,
-    pack_transposed_function,
-)
+from tilewright.targets.cpu.gemm import Left
+from tilewright.targets.cpu.gemm_pack import cheap_masks, pack_function
 from tilewright.targets.cpu.kept import keep_tiles
 from tilewright.targets.cpu.routine import Function
 from tilewright.targets.cpu.sources import Corners, Needed, Unpacked, along_rows, is_flipped
@@ -63,7 +59,8 @@ class Tile:
         g, machine = self.place.gemm, self.x.machine
         simple = not g.bias if self.flipped else g.panel.k_group == 1
         masks = cheap_masks(self.dtype, machine) and cheap_masks(g.operand, machine)
-        return self.side == 1 and simple and masks and self.place.rows.lane.known is None
+        few = self.place.rows.lane.known is None and g.left is Left.ROWS
+        return self.side == 1 and simple and masks and few
 
     def has_few(self) -> Lane:
         """Whether there are so few rows on the left that packing is not worth it."""
@@ -73,20 +70,18 @@ class Tile:
 
     def routine(self, live: bool) -> Function:
         """What packs it."""
-        g, machine = self.place.gemm, self.x.machine
-        if self.side == 0:
-            return pack_a_function(
-                g.m, g.k, self.dtype, g.operand, machine,
-                transposed=self.flipped, live=live, bias=g.bias,
-            )  # fmt: skip
-        make = pack_transposed_function if self.flipped else pack_rows_function
-        return make(g.k, g.n, self.dtype, g.operand, g.panel, machine, live=live)
+        return pack_function(
+            self.place.gemm, self.side, self.dtype, self.x.machine,
+            along_rows=not self.flipped, live=live,
+        )  # fmt: skip
 
     def pack(self) -> Lane:
         """Pack it, unless that was done before; gives where it is then."""
         x, place = self.x, self.place
         b, w = x.e.b, x.e.w
-        rows, columns = place.side(self.side)
+        rows, columns = sides = place.side(self.side)
+        if self.side == 0 and place.is_turned:
+            rows, columns = columns, rows
         spare, size = (place.b, place.b_bytes) if self.side else (place.a, place.a_bytes)
         live = rows.lane.known is None or columns.lane.known is None
         part = f"{self.first.typed}, {self.lead.typed}"
@@ -95,16 +90,14 @@ class Tile:
         if kept is None:
             x.call(self.routine(live), f"ptr {spare}, {part}")
             return Lane(spare, t.pointer_to(place.gemm.operand))
-        found = kept.find(x, spare, self.first, self.lead, rows, columns)
+        found = kept.find(x, spare, self.first, self.lead, *sides)
         number = b.bitcast(found, t.int64)
         address = b.bitcast(b.bit_and(number, x.e.const(-2)), t.pointer_to(place.gemm.operand))
         is_there = b.ne(b.bit_and(number, x.e.const(1)), x.e.const(0))
         there, fresh, join = (w.new_label(stem) for stem in ("there", "fresh", "packed"))
         w.write(f"br {is_there.typed}, label %{there}, label %{fresh}")
         w.label(there)
-        following = b.add(number, x.e.const(size - 1))
-        w.write(f"store {following.typed}, ptr {place.nexts[self.side]}")
-        w.write(f"store i64 {place.gemm.n}, ptr {place.leads[self.side]}")
+        w.write(f"store ptr null, ptr {place.nexts[self.side]}")
         w.write(f"br label %{join}")
         w.label(fresh)
         x.call(self.routine(live), f"{address.typed}, {part}")

@@ -91,7 +91,7 @@ class Extents:
     def bounds(self, mask: Value, dim: int) -> Term:
         """The bounds along a dimension that hold wherever a mask is on."""
         inst = mask.inst
-        if inst is None or not mask.type.shape or not self.plan.symbolic.get(mask):
+        if inst is None or not mask.type.shape:
             return frozenset()
         name = inst.op.name
         if name == "bit_and":
@@ -99,7 +99,7 @@ class Extents:
         moved = source_dim(inst, dim)
         if moved is not None:
             return self.bounds(inst.operands[0], moved)
-        if name in COMPARISONS and varying(mask) == {dim}:
+        if name in COMPARISONS and varying(mask) == {dim} and self.plan.symbolic.get(mask):
             return frozenset([Bound(mask, dim)])
         return frozenset()
 

@@ -1,7 +1,8 @@
 """Operands of products whose rows lie anywhere in memory, each of them in one piece.
 
 Rows of a tile that are chosen by an index, or some of which are masked off: a table of their
-addresses is made first, then a routine packs them. A row that is off is one of zeros.
+addresses is made first. The microkernel reads rows of the left operand by it where it can, a
+routine packs all others. A row that is off is one of zeros.
 """
 
 from __future__ import annotations
@@ -15,25 +16,40 @@ from tilewright.ir.inst import Inst, Value
 from tilewright.passes.affine import only_units
 from tilewright.passes.constants import is_zero
 from tilewright.targets.cpu.bounds import any_lane, span
+from tilewright.targets.cpu.branches import where
 from tilewright.targets.cpu.extents import COMPARISONS, extent_of, limit_of, varying
 from tilewright.targets.cpu.forms import Index, Uniform
-from tilewright.targets.cpu.gemm_pack import (
-    cheap_masks,
-    pack_a_function,
-    pack_rows_function,
-    pack_transposed_function,
-)
+from tilewright.targets.cpu.gemm import Left
+from tilewright.targets.cpu.gemm_pack import cheap_masks, pack_function
 from tilewright.targets.cpu.routine import Function
 from tilewright.targets.cpu.schedule import Anchor, Nest
-from tilewright.targets.cpu.sources import load_behind
+from tilewright.targets.cpu.sources import find_source, load_behind
 
 if TYPE_CHECKING:
     from tilewright.targets.cpu.evaluate import Evaluator
     from tilewright.targets.cpu.forms import Form
+    from tilewright.targets.cpu.gemm import Gemm
     from tilewright.targets.cpu.lower import Lowering
     from tilewright.targets.cpu.plan import Plan
     from tilewright.targets.cpu.products import Packed
 
+# What a table says of rows that were packed.
+TABLE = Function("tw_table_of_rows", """\
+define void @tw_table_of_rows(ptr %table, ptr %first, i64 %step, i64 %count) nounwind {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [0, %entry], [%next, %loop]
+  %offset = mul i64 %i, %step
+  %row = getelementptr i8, ptr %first, i64 %offset
+  %place = getelementptr ptr, ptr %table, i64 %i
+  store ptr %row, ptr %place
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %count
+  br i1 %more, label %loop, label %end
+end:
+  ret void
+}""", ())  # fmt: skip
 FEWEST_BYTES = 32  # of a row: shorter ones are gathered element by element
 
 
@@ -178,16 +194,45 @@ class Table:
 
 def write_rows(x: Lowering, anchor: Anchor, place: Packed) -> None:
     """Pack rows: by a routine if all of them are in their argument, else element by element."""
-    rows, machine, e, w = anchor.source, x.machine, x.e, x.e.w
-    on = columns_on(x, rows)
-    dtype = rows.pointer.type.dtype.element_ty
-    cheap = cheap_masks(dtype, machine) and cheap_masks(place.gemm.operand, machine)
-    if on is None or not cheap or x.memory.checks is not None:
+    rows, e, w = anchor.source, x.e, x.e.w
+    on = columns_on(x, rows) if has_routine(x, rows, place.gemm) else None
+    if on is None:
         write_elements(x, anchor, place)
         return
     table = Table(x, anchor, on)
     table.write()
     inside = table.is_inside()
+    if anchor.side == 1 or place.gemm.left is not Left.TABLE:
+        write_packed(x, anchor, place, table, inside)
+        return
+    place.a_now = table.name
+    group = e.const(place.gemm.panel.k_group - 1)
+    is_whole = e.b.eq(e.b.bit_and(on.lane, group), e.const(0))
+    with where(w, e.b.bit_not(e.b.bit_and(inside, is_whole))):
+        write_packed(x, anchor, place, table, inside)
+        step = place.gemm.k * place.gemm.operand.bytes
+        x.call(TABLE, f"ptr {table.name}, ptr {place.a}, i64 {step}, i64 {rows.count}")
+
+
+def has_routine(x: Lowering, rows: Rows, gemm: Gemm) -> bool:
+    """Whether rows may be read by their addresses at all."""
+    kinds = (rows.pointer.type.dtype.element_ty, gemm.operand)
+    return x.memory.checks is None and all(cheap_masks(kind, x.machine) for kind in kinds)
+
+
+def may_stay(x: Lowering, operand: Value, gemm: Gemm, depth: Uniform) -> bool:
+    """Whether the microkernel can read rows of the left operand where they lie."""
+    rows = None if find_source(x.plan, operand) is not None else find_rows(x.plan, operand)
+    if rows is None or rows.flipped or gemm.bias or not has_routine(x, rows, gemm):
+        return False
+    if operand.type.dtype is not gemm.operand:
+        return False
+    on = columns_on(x, rows)
+    return on is not None and on.lane.text == depth.lane.text
+
+
+def write_packed(x: Lowering, anchor: Anchor, place: Packed, table: Table, inside: Lane) -> None:
+    e, w = x.e, x.e.w
     labels = [w.new_label(stem) for stem in ("gathered", "general", "join")]
     scopes = []
     for label in labels[:2]:
@@ -237,7 +282,7 @@ def call_routine(x: Lowering, anchor: Anchor, place: Packed, table: Table) -> No
         # Rows are steps of k then: those that make a group whole are off, so they are zeros.
         rest = g.panel.k_group - 1
         count = e.b.bit_and(e.b.add(count, e.const(rest)), e.const(~rest))
-    extents = (length, count) if rows.flipped else (count, length)
+    extents = (length, count) if rows.flipped and anchor.side == 1 else (count, length)
     x.call(
         routine(x, anchor, place),
         f"ptr {target}, ptr {table.name}, i64 0, " + ", ".join(n.typed for n in extents),
@@ -245,12 +290,8 @@ def call_routine(x: Lowering, anchor: Anchor, place: Packed, table: Table) -> No
 
 
 def routine(x: Lowering, anchor: Anchor, place: Packed) -> Function:
-    g, rows, machine = place.gemm, anchor.source, x.machine
-    dtype = rows.pointer.type.dtype.element_ty
-    if anchor.side == 0:
-        return pack_a_function(
-            g.m, g.k, dtype, g.operand, machine,
-            transposed=rows.flipped, bias=g.bias, gathered=True,
-        )  # fmt: skip
-    make = pack_transposed_function if rows.flipped else pack_rows_function
-    return make(g.k, g.n, dtype, g.operand, g.panel, machine, gathered=True)
+    rows = anchor.source
+    return pack_function(
+        place.gemm, anchor.side, rows.pointer.type.dtype.element_ty, x.machine,
+        along_rows=not rows.flipped, gathered=True,
+    )  # fmt: skip

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import cache, partial
 
-from tilewright.codegen.lanes import Lane, Lanes, llvm_type
+from tilewright.codegen.lanes import Lane, llvm_type
 from tilewright.codegen.llvm import Machine
-from tilewright.errors import InternalError
 from tilewright.ir import types as ty
 from tilewright.ir.types import DType, pointer_to
-from tilewright.targets.cpu.gemm_prefetch import Prefetch
+from tilewright.targets.cpu.gemm_prefetch import CACHE_LINE, Prefetch
+from tilewright.targets.cpu.gemm_product import Product, product_of
 from tilewright.targets.cpu.routine import Function, Routine
 
+NEAREST_BYTES = 32 << 10  # of a small nearest cache
 EXTENTS = ("rows", "columns", "depth")  # of what there is of a tile
 
 
@@ -49,17 +51,12 @@ class Live:
         return f"_{marks}" if marks else ""
 
 
-@dataclass(frozen=True)
-class Product:
-    """How one vector of C takes up a group of rows of B: operand dtype, size of group, code.
+class Left(Enum):
+    """How A lies."""
 
-    With a bias, the code takes bytes of A for unsigned ones, to which it has been added.
-    """
-
-    operand: DType
-    k_group: int
-    emit: Callable[[Lanes, Lane, Lane, Lane], Lane]
-    bias: int = 0
+    ROWS = ""  # rows, `lda` elements apart
+    TABLE = "rows"  # rows anywhere: A is an array of their addresses
+    TURNED = "turned"  # as B does, in one panel as wide as there are rows
 
 
 @dataclass(frozen=True)
@@ -67,12 +64,13 @@ class Gemm(Function):
     """A function that adds A @ B to C, or with `fresh` writes it there.
 
     Its arguments are `ptr a, i64 lda, ptr b, ptr c, i64 ldc, ptr next_a, i64 next_lda, ptr next_b,
-    i64 next_ldb, i64 rows, i64 columns, i64 depth`, leading dimensions in elements. A is row-major
-    and of dtype `operand`, B of the same dtype in panels, 64-byte aligned, C row-major of dtype
-    `acc`. While it computes, it prefetches the tiles at `next_a` and `next_b`, which A and B are
-    going to be converted or packed from; either may be null. The last three are read as far as
-    `Live` says: elements of A and B beyond them are not read, and those of C beyond them are of
-    no meaning. The depth is a multiple of the panel's group.
+    i64 next_ldb, ptr next_c, i64 next_ldc, i64 rows, i64 columns, i64 depth`, leading dimensions in
+    elements. A lies as `left` says and is of dtype `operand`, B of the same dtype in panels,
+    64-byte aligned, C row-major of dtype `acc`. While it computes, it prefetches the tiles at
+    `next_a` and `next_b`, which A and B are going to be converted or packed from, and the one at
+    `next_c`, which C will be converted to; any may be null. The last three are read as far as
+    `Live` says: elements of A and B beyond them are not read, and those of C beyond them are of no
+    meaning. The depth is a multiple of the panel's group.
     """
 
     m: int
@@ -83,11 +81,17 @@ class Gemm(Function):
     panel: Panel
     product: Product
     fresh: bool = False  # C is not added to, but written
+    left: Left = Left.ROWS
 
     @property
     def bias(self) -> int:
         """What is added, modulo 256, to the bytes of A."""
         return self.product.bias
+
+    @property
+    def left_panel(self) -> Panel:
+        """The layout of A where it is turned."""
+        return Panel(self.m, self.panel.k_group, self.bias)
 
 
 @dataclass(frozen=True)
@@ -112,93 +116,42 @@ def gemm_function(
     acc: DType,
     machine: Machine,
     *,
-    a_direct: bool,
     native_bf16: bool = False,
     b_transposed: bool = False,
     live: Live = Live(),
     fresh: bool = False,
+    left: Left = Left.ROWS,
+    stored: DType | None = None,
 ) -> Gemm:
     """The function for m x k times k x n, all powers of two, of matrices that were `operand`.
 
-    `a_direct` says that A has rows `lda` apart, else they are `k` apart and `lda` is not read;
-    A must be converted to the result's `operand` in either case. `native_bf16` allows
-    instructions that take denormals to zero; every other float product is an fma in ascending
-    order of k, whatever the blocking. `next_a` and `next_b` are tiles of `operand`; with
-    `b_transposed` the latter is n x k.
+    A must be converted to the result's `operand`. `native_bf16` allows instructions that take
+    denormals to zero; every other float product is an fma in ascending order of k, whatever the
+    blocking. `next_a` and `next_b` are tiles of `operand`; with `b_transposed` the latter is n x k,
+    and where A is turned, the former is k x m. `next_c` is a tile of `stored`, `acc` if not told.
     """
     lanes = min(n, machine.vector_bytes // acc.bytes)
-    product = _product(k, lanes, operand, acc, machine, native_bf16)
+    product = product_of(k, lanes, operand, acc, machine, native_bf16)
     blocks = _blocks(m, n, lanes, machine)
     r = Routine(machine)
-    kernel = _Kernel(r, (m, n, k), product, blocks, acc, a_direct, live, fresh)
+    kernel = _Kernel(r, (m, n, k), product, blocks, acc, live, fresh, left)
+    source_a = (k, m) if left is Left.TURNED else (m, k)
     source_b = (n, k) if b_transposed else (k, n)
-    kernel.write(Prefetch(r, "a", (m, k), operand), Prefetch(r, "b", source_b, operand))
-    marks = "_direct" * a_direct + "_bt" * b_transposed + live.mark + "_new" * fresh
+    stored = stored or acc
+    kernel.write(
+        Prefetch(r, "a", source_a, operand),
+        Prefetch(r, "b", source_b, operand),
+        Prefetch(r, "c", (m, n), stored, writes=True),
+    )
+    marks = f"_to_{stored.short}" * (stored is not acc) + f"_{left.value}" * bool(left.value)
+    marks += "_bt" * b_transposed + live.mark + "_new" * fresh
     name = f"tw_gemm_{m}x{n}x{k}_{operand.short}_{product.operand.short}_{acc.short}{marks}"
     made = r.finish(name, kernel.parameters)
     panel = Panel(blocks[-1].width, product.k_group)
     return Gemm(
-        name, made.definition, made.needs, m, n, k, product.operand, acc, panel, product, fresh
+        name, made.definition, made.needs, m, n, k, product.operand, acc, panel, product,
+        fresh, left,
     )  # fmt: skip
-
-
-def _product(
-    k: int, lanes: int, operand: DType, acc: DType, machine: Machine, native_bf16: bool
-) -> Product:
-    pairs = machine.arch == "x86_64" and k >= 2 and lanes >= 4
-    if acc is ty.int32 and operand.is_integer and operand.bits <= 32:
-        if operand is ty.int8 and k >= 4 and lanes >= 4 and _has_byte_products(machine):
-            return Product(ty.int8, 4, _byte_product, bias=-128)
-        if pairs and operand.bits == 8:
-            return Product(ty.int16, 2, _pair_product)
-        return Product(ty.int32, 1, lambda b, c, x, y: b.add(c, b.mul(x, y)))
-    if acc not in (ty.float32, ty.float64) or not operand.is_float or operand.bits > acc.bits:
-        raise InternalError(f"no matrix product of {operand} in {acc}")
-    native = native_bf16 and machine.has("avx512bf16") and machine.has("avx512vl")
-    if native and pairs and operand is ty.bfloat16 and acc is ty.float32:
-        return Product(ty.bfloat16, 2, _bf16_product)
-    return Product(acc, 1, _fma if _has_fma(machine) else _multiply_add)
-
-
-def _has_fma(machine: Machine) -> bool:
-    return machine.arch != "x86_64" or machine.has("fma") or machine.has("avx512f")
-
-
-def product_of(gemm: Gemm, lanes: int, machine: Machine) -> Product:
-    """How a function takes up single rows of B."""
-    return _product(1, lanes, gemm.operand, gemm.acc, machine, native_bf16=False)
-
-
-def _has_byte_products(machine: Machine) -> bool:
-    with_masks = machine.has("avx512vnni") and machine.has("avx512vl")
-    return machine.arch == "x86_64" and (with_masks or machine.has("avxvnni"))
-
-
-def _fma(b: Lanes, c: Lane, x: Lane, y: Lane) -> Lane:
-    return b.fma(x, y, c)
-
-
-def _multiply_add(b: Lanes, c: Lane, x: Lane, y: Lane) -> Lane:
-    # Without the instruction, an fma is a call of the C library for every lane.
-    return b.add(c, b.mul(x, y))
-
-
-def _bf16_product(b: Lanes, c: Lane, x: Lane, y: Lane) -> Lane:
-    kind = f"<{x.width} x bfloat>"
-    pairs = [b.value(f"bitcast {v.typed} to {kind}", v.dtype, v.width) for v in (x, y)]
-    name = f"llvm.x86.avx512bf16.dpbf16ps.{32 * c.width}"
-    return b.call(name, c.dtype, c, *[f"{kind} {p.text}" for p in pairs])
-
-
-def _pair_product(b: Lanes, c: Lane, x: Lane, y: Lane) -> Lane:
-    # Exact for signed and unsigned bytes; LLVM makes it one vpdpwssd where there is one.
-    name = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}[c.width]
-    return b.add(c, b.call(f"llvm.x86.{name}", ty.int32, x, y, width=c.width))
-
-
-def _byte_product(b: Lanes, c: Lane, x: Lane, y: Lane) -> Lane:
-    # Unsigned bytes of x times signed ones of y, exact.
-    return b.call(f"llvm.x86.avx512.vpdpbusd.{32 * c.width}", ty.int32, c, x, y)
 
 
 def _blocks(m: int, n: int, lanes: int, machine: Machine) -> list[Block]:
@@ -220,17 +173,18 @@ class _Kernel:
         product: Product,
         blocks: Sequence[Block],
         acc: DType,
-        a_direct: bool,
         live: Live,
         fresh: bool,
+        left: Left,
     ):
         self.r, self.product, self.live, self.fresh = r, product, live, fresh
+        self.left = left
         *self.narrow, self.block = blocks
         self.m, self.n, self.k = shape
         self.a = Lane("%a", pointer_to(product.operand))
         self.b = Lane("%b", pointer_to(product.operand))
         self.c = Lane("%c", pointer_to(acc))
-        self.lda = Lane("%lda", ty.int64) if a_direct else r.index(self.k)
+        self.lda = Lane("%lda", ty.int64)
         self.ldc = Lane("%ldc", ty.int64)
         self.rows, self.columns, self.depth = (Lane(f"%{name}", ty.int64) for name in EXTENTS)
 
@@ -239,6 +193,7 @@ class _Kernel:
         ptr, i64 = self.c.dtype, ty.int64
         names = {"a": ptr, "lda": i64, "b": ptr, "c": ptr, "ldc": i64}
         names |= {"next_a": ptr, "next_lda": i64, "next_b": ptr, "next_ldb": i64}
+        names |= {"next_c": ptr, "next_ldc": i64}
         names |= dict.fromkeys(EXTENTS, i64)
         return [Lane(f"%{name}", dtype) for name, dtype in names.items()]
 
@@ -296,14 +251,15 @@ class _Kernel:
             return self.r.b.value(f"udiv {x.typed}, {divisor}", ty.int64, 1)
         return self.r.b.shr(x, self.r.index(divisor.bit_length() - 1))
 
-    def _row_numbers(self, i: Lane, rows: int) -> list[Lane]:
+    def _row_numbers(self, i: Lane, rows: int, is_there: bool = True) -> list[Lane]:
         """The rows of a block; beyond the last row it is repeated, with the same result."""
         r, b = self.r, self.r.b
         numbers = [b.add(i, r.index(row)) if row else i for row in range(rows)]
-        if not self.live.rows and self.m % rows == 0:
+        if is_there and not self.live.rows and self.m % rows == 0:
             return numbers
         last = b.sub(self.rows, r.index(1)) if self.live.rows else r.index(self.m - 1)
-        return [numbers[0], *(b.minimum(number, last) for number in numbers[1:])]
+        first = numbers[0] if is_there else b.minimum(numbers[0], last)
+        return [first, *(b.minimum(number, last) for number in numbers[1:])]
 
     def _excess(self, block: Block, start: Lane) -> list[Lane]:
         """What the bias of A adds to the sums of each column of C."""
@@ -327,21 +283,48 @@ class _Kernel:
         numbers = self._row_numbers(i, block.rows)
         c = [r.at(self.c, b.mul(number, self.ldc), column) for number in numbers]
         c = [r.at(row, v * block.lanes) for row in c for v in range(block.vectors)]
-        a = [r.at(self.a, b.mul(number, self.lda)) for number in numbers]
+        a = [self._row(number) for number in numbers]
 
         def group(panel: Lane, k: Lane, acc: Sequence[Lane]) -> list[Lane]:
-            return self._step(block, [r.at(row, k) for row in a], panel, acc)
+            along = r.times(k, self.m) if self.left is Left.TURNED else k
+            return self._step(block, [r.at(row, along) for row in a], panel, acc)
 
         zero = b.const(0, self.c.dtype.element_ty, block.lanes)
         sums = [zero if self.fresh else r.load(ptr, block.lanes) for ptr in c]
         ahead = r.times(self.ldc, block.rows)
-        for ptr in c:  # The next rows of C have been pushed out since they were used last.
-            r.prefetch(r.at(ptr, ahead))
+        if self._touched() > NEAREST_BYTES:
+            for ptr in c:  # The next rows of C have been pushed out since they were used last.
+                r.prefetch(r.at(ptr, ahead))
+        if self.left is Left.TABLE:
+            self._ask_for_rows(b.add(i, r.index(block.rows)), block.rows)
         for v, extra in enumerate(excess):
             sums[v :: block.vectors] = [b.sub(x, extra) for x in sums[v :: block.vectors]]
         sums = self._over_depth(r.at(self.b, start), group, sums)
         for value, ptr in zip(sums, c, strict=True):
             r.store(value, ptr)
+
+    def _touched(self) -> int:
+        """Bytes of a product and of the tiles that it prefetches."""
+        operands = (self.m + self.n) * self.k * self.product.operand.bytes
+        return self.m * self.n * self.c.dtype.element_ty.bytes + 2 * operands
+
+    def _row(self, number: Lane) -> Lane:
+        """Where a row of A begins."""
+        r = self.r
+        if self.left is Left.TURNED:
+            return r.at(self.a, r.times(number, self.product.k_group))
+        if self.left is Left.ROWS:
+            return r.at(self.a, r.b.mul(number, self.lda))
+        place = r.at(Lane("%a", pointer_to(ty.int64)), number)
+        return r.b.value(f"load ptr, ptr {place.text}", self.a.dtype, 1)
+
+    def _ask_for_rows(self, i: Lane, rows: int) -> None:
+        """Prefetch the rows of A of the next block: nobody can tell where they lie."""
+        r = self.r
+        for number in self._row_numbers(i, rows, is_there=False):
+            row = self._row(number)
+            for k in (*range(0, self.k, CACHE_LINE // self.product.operand.bytes), self.k - 1):
+                r.prefetch(r.at(row, k))
 
     def _over_depth(
         self, panel: Lane, take: Callable[..., list[Lane]], sums: Sequence[Lane]

@@ -9,9 +9,10 @@ from tilewright.codegen.lanes import Lane
 from tilewright.codegen.llvm import Machine
 from tilewright.ir import types as ty
 from tilewright.ir.types import DType, pointer_to
-from tilewright.targets.cpu.gemm import Gemm, product_of
+from tilewright.targets.cpu.gemm import Gemm
 from tilewright.targets.cpu.gemm_pack import load_part
 from tilewright.targets.cpu.gemm_prefetch import CACHE_LINE
+from tilewright.targets.cpu.gemm_product import product_of
 from tilewright.targets.cpu.routine import Function, Routine
 
 VECTORS = 8  # sums at a time: as many as hide the latency of an fma
@@ -32,7 +33,7 @@ def row_function(gemm: Gemm, source: DType, machine: Machine) -> Function:
     r, of = Routine(machine), parameters(gemm, source)
     acc = gemm.acc
     lanes = min(gemm.n, machine.vector_bytes // acc.bytes)
-    product = product_of(gemm, lanes, machine)
+    product = product_of(1, lanes, gemm.operand, acc, machine, native_bf16=False)
     columns = of["columns"]
     most = min(VECTORS, gemm.n // lanes)
     line = CACHE_LINE // source.bytes

@@ -10,7 +10,7 @@ from tilewright.codegen.literals import suffix
 from tilewright.codegen.llvm import Machine
 from tilewright.ir import types as ty
 from tilewright.ir.types import DType, pointer_to
-from tilewright.targets.cpu.gemm import Panel
+from tilewright.targets.cpu.gemm import Gemm, Left, Panel
 from tilewright.targets.cpu.gemm_prefetch import CACHE_LINE
 from tilewright.targets.cpu.routine import Function, Routine
 
@@ -19,6 +19,24 @@ from tilewright.targets.cpu.routine import Function, Routine
 # `gathered`, which implies `live`, the source is an array of the addresses of all rows.
 _OUT, _SOURCE, _STRIDE = "%out", "%source", Lane("%ld", ty.int64)
 _DEPTH, _COLUMNS = Lane("%depth", ty.int64), Lane("%columns", ty.int64)
+
+
+def pack_function(
+    g: Gemm, side: int, source: DType, machine: Machine, *, along_rows: bool, **options: bool
+) -> Function:
+    """What brings an operand to where the microkernel looks for it.
+
+    `along_rows` says whether it is rows that are contiguous in memory. The routine takes the steps
+    of k before the rows or columns, but for left operands that are not turned.
+    """
+    if side == 0 and g.left is not Left.TURNED:
+        make = pack_rows_function if along_rows else pack_transposed_function
+        return make(g.m, g.k, source, g.operand, Panel(g.k, bias=g.bias), machine, **options)
+    if side == 0:
+        make = pack_transposed_function if along_rows else pack_rows_function
+        return make(g.k, g.m, source, g.operand, g.left_panel, machine, **options)
+    make = pack_rows_function if along_rows else pack_transposed_function
+    return make(g.k, g.n, source, g.operand, g.panel, machine, **options)
 
 
 @cache
@@ -177,19 +195,6 @@ def load_part(r: Routine, ptr: Lane, width: int, left: Lane | None) -> Lane:
 def _converted(r: Routine, x: Lane, operand: DType, panel: Panel) -> Lane:
     x = r.b.cast(x, operand)
     return r.b.add(x, r.b.const(panel.bias, operand, x.width)) if panel.bias else x
-
-
-def pack_a_function(
-    m: int, k: int, source: DType, operand: DType, machine: Machine,
-    *, transposed: bool = False, live: bool = False, bias: int = 0, gathered: bool = False,
-) -> Function:  # fmt: skip
-    """`void (ptr out, ptr source, i64 ld)`: an m x k tile to row-major `operand`, rows k apart.
-
-    The source is row-major too, or with `transposed` the k x m transpose.
-    """
-    pack = pack_transposed_function if transposed else pack_rows_function
-    panel = Panel(k, bias=bias)
-    return pack(m, k, source, operand, panel, machine, live=live, gathered=gathered)
 
 
 def _rows(r: Routine, source: DType, gathered: bool) -> Callable[[Lane], Lane]:

@@ -14,8 +14,10 @@ PREFETCH = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
 class Prefetch:
     """Spreads the cache lines of a row-major tile over the blocks of the computation."""
 
-    def __init__(self, r: Routine, operand: str, shape: tuple[int, int], dtype: DType):
-        self.r = r
+    def __init__(
+        self, r: Routine, operand: str, shape: tuple[int, int], dtype: DType, writes: bool = False
+    ):
+        self.r, self.writes = r, writes
         self.ptr = Lane(f"%next_{operand}", pointer_to(dtype))
         self.stride = Lane(f"%next_ld{operand}", ty.int64)
         self.line = min(shape[1], CACHE_LINE // dtype.bytes)
@@ -47,4 +49,4 @@ class Prefetch:
         start = r.at(self.ptr, b.mul(row, self.stride), r.times(column, self.line))
         # Rows begin anywhere in a line, so that the last element may be in one line more.
         for offset in (*range(0, lines * self.line, self.line), lines * self.line - 1):
-            r.prefetch(r.at(start, offset))
+            r.prefetch(r.at(start, offset), self.writes)

@@ -7,27 +7,26 @@ from typing import TYPE_CHECKING
 
 from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
-from tilewright.ir.inst import Inst
+from tilewright.ir.inst import Inst, Value
 from tilewright.passes.constants import is_zero
+from tilewright.targets.cpu import gathered
 from tilewright.targets.cpu.evaluate import Evaluator
 from tilewright.targets.cpu.extents import Extent, extent_of
 from tilewright.targets.cpu.forms import Form, Index, Uniform
-from tilewright.targets.cpu.gemm import Gemm, Live, gemm_function
+from tilewright.targets.cpu.gemm import Gemm, Left, Live, gemm_function
 from tilewright.targets.cpu.gemm_few import few_columns_function, row_function
-from tilewright.targets.cpu.gemm_pack import (
-    pack_a_function,
-    pack_rows_function,
-    pack_transposed_function,
-)
+from tilewright.targets.cpu.gemm_pack import pack_function
 from tilewright.targets.cpu.lane_memory import write_memory
+from tilewright.targets.cpu.result_ahead import find_store, place_of
+from tilewright.targets.cpu.schedule import Anchor, Scheduler
+from tilewright.targets.cpu.sources import is_flipped
 
 if TYPE_CHECKING:
     from tilewright.targets.cpu.lower import Lowering
-    from tilewright.targets.cpu.schedule import Anchor
     from tilewright.targets.cpu.sources import Unpacked
 
 
-def microkernel(x: Lowering, inst: Inst, live: Live) -> Gemm:
+def microkernel(x: Lowering, inst: Inst, live: Live, left: Left, stored: t.DType | None) -> Gemm:
     """The function that multiplies tiles of these shapes."""
     a, b, acc = (v.type for v in inst.operands)
     operand = a.dtype if a.dtype is b.dtype else t.float32
@@ -39,11 +38,30 @@ def microkernel(x: Lowering, inst: Inst, live: Live) -> Gemm:
         operand,
         held,
         x.machine,
-        a_direct=True,
         native_bf16=True,
+        b_transposed=is_flipped_load(x, inst.operands[1]),
         live=live,
         fresh=is_zero(inst.operands[2]),
+        left=left,
+        stored=stored,
     )
+
+
+def is_turned(x: Lowering, inst: Inst) -> bool:
+    """Whether the left operand comes column by column."""
+    operand, scheduler = inst.operands[0], Scheduler(x.plan)
+    if scheduler.source_of(operand) is not None:
+        return is_flipped_load(x, operand)
+    shape = operand.type.shape
+    return scheduler.axis(Anchor("pack", inst, shape, operand)) == len(shape) - 2
+
+
+def is_flipped_load(x: Lowering, operand: Value) -> bool:
+    """Whether an operand is read from memory where it is its columns that are contiguous."""
+    source = Scheduler(x.plan).source_of(operand)
+    if isinstance(source, gathered.Rows):
+        return source.flipped
+    return source is not None and is_flipped(x, source)
 
 
 def accumulator(dtype: t.DType) -> t.DType:
@@ -59,7 +77,13 @@ class Packed:
         self.found = (rows, depth), (depth, columns)  # by side
         extents = extents_of(x, inst, (rows, columns, depth))
         self.rows, self.columns, self.depth = extents
-        self.gemm = microkernel(x, inst, Live(*(n.lane.known is None for n in extents)))
+        live = Live(*(n.lane.known is None for n in extents))
+        self.store = find_store(x, inst)
+        stored = None if self.store is None else self.store.operands[1].type.dtype
+        left = Left.TURNED if is_turned(x, inst) else Left.ROWS
+        self.gemm = microkernel(x, inst, live, left, stored)
+        if gathered.may_stay(x, inst.operands[0], self.gemm, self.depth):
+            self.gemm = microkernel(x, inst, live, Left.TABLE, stored)
         self.batch = inst.operands[0].type.shape[:-2]
         count = self.batch[0] if self.batch else 1
         g = self.gemm
@@ -77,6 +101,10 @@ class Packed:
         self.stages: list[Stage | None] = [None, None]
         self.unpacked: Unpacked | None = None
 
+    @property
+    def is_turned(self) -> bool:
+        return self.gemm.left is Left.TURNED
+
     def side(self, number: int) -> tuple[Uniform, Uniform]:
         """How much of an operand is needed, rows and columns."""
         return (self.depth, self.columns) if number else (self.rows, self.depth)
@@ -84,8 +112,12 @@ class Packed:
     def take(self, x: Lowering, anchor: Anchor, axis: int) -> None:
         """Give a pack anchor its method, for lanes along `axis`."""
         side, rank = anchor.side, len(anchor.shape)
-        as_it_is = self.gemm.panel.k_group == 1 if side else not self.gemm.bias
-        if axis == rank - 1 and as_it_is:
+        lies_so = axis == rank - 1
+        as_it_is = self.gemm.panel.k_group == 1
+        if side == 0:
+            lies_so = lies_so is not self.is_turned
+            as_it_is = not self.gemm.bias and (as_it_is or not self.is_turned)
+        if lies_so and as_it_is:
             anchor.pack = self.pack_b if side else self.pack_a
             return
         count = self.batch[0] if self.batch else 1
@@ -97,9 +129,9 @@ class Packed:
         )
 
     def pack_a(self, e: Evaluator, at: tuple[Index, ...], form: Form) -> None:
-        """One chunk of the left operand, row-major."""
+        """One chunk of the left operand, row-major or turned."""
         g = self.gemm
-        rows = Stage(self.a, (*self.batch, g.m, g.k))
+        rows = Stage(self.a, (*self.batch, g.m, g.k), self.is_turned)
         self.write(e, self.a, *rows.place(e, at), self.lanes(e, form))
 
     def lanes(self, e: Evaluator, form: Form) -> Lane:
@@ -137,13 +169,7 @@ class Packed:
         g, stage = self.gemm, self.stages[side]
         if stage is None:
             return
-        if side == 0:
-            routine = pack_a_function(
-                g.m, g.k, g.operand, g.operand, x.machine, transposed=stage.turned, bias=g.bias
-            )
-        else:
-            make = pack_transposed_function if stage.turned else pack_rows_function
-            routine = make(g.k, g.n, g.operand, g.operand, g.panel, x.machine)
+        routine = pack_function(g, side, g.operand, x.machine, along_rows=not stage.turned)
         target, size = (self.b, self.b_bytes) if side else (self.a, self.a_bytes)
         for i in range(self.batch[0] if self.batch else 1):
             out = part(x, target, i * size)
@@ -219,7 +245,7 @@ def write_dot(x: Lowering, inst: Inst) -> None:
         place.finish(x, side)
     out = x.e.buffers[inst.result]
     count = place.batch[0] if place.batch else 1
-    ahead = [next_tile(x, place, side) for side in range(2)]
+    ahead = ", ".join([*(next_tile(x, place, side) for side in range(2)), result(x, place, inst)])
     group, depth = g.panel.k_group, place.depth.lane
     if depth.known is None and group > 1:  # an operand with a part of a group has zeros there
         depth = x.e.b.bit_and(x.e.b.add(depth, x.e.const(group - 1)), x.e.const(-group))
@@ -230,7 +256,7 @@ def write_dot(x: Lowering, inst: Inst) -> None:
         c = part(x, out.name, i * g.m * g.n * out.type.dtype.bytes)
         x.call(
             g,
-            f"ptr {a}, i64 {place.lda}, ptr {b}, ptr {c}, i64 {g.n}, {ahead[0]}, {ahead[1]}, "
+            f"ptr {a}, i64 {place.lda}, ptr {b}, ptr {c}, i64 {g.n}, {ahead}, "
             f"{place.rows.lane.typed}, {place.columns.lane.typed}, {depth.typed}",
         )
     if join is not None:
@@ -265,6 +291,13 @@ def next_tile(x: Lowering, place: Packed, side: int) -> str:
     address = b.value(f"load ptr, ptr {place.nexts[side]}", t.pointer_to(t.int8), 1)
     lead = b.value(f"load i64, ptr {place.leads[side]}", t.int64, 1)
     return f"ptr {address.text}, {lead.typed}"
+
+
+def result(x: Lowering, place: Packed, inst: Inst) -> str:
+    """The arguments that say where the sums go soon."""
+    if place.store is None:
+        return "ptr null, i64 0"
+    return ", ".join(lane.typed for lane in place_of(x, inst, place.store))
 
 
 def part(x: Lowering, base: str, offset: int) -> str:

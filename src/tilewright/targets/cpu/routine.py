@@ -82,10 +82,10 @@ class Routine:
         align = align or ptr.dtype.element_ty.bytes
         self.write(f"store {value.typed}, ptr {ptr.text}, align {align}")
 
-    def prefetch(self, ptr: Lane) -> None:
-        """Ask for the cache line of an address, which may be any."""
+    def prefetch(self, ptr: Lane, writes: bool = False) -> None:
+        """Ask for the cache line of an address, which may be any, to read it or to write there."""
         self.b.require("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-        self.write(f"call void @llvm.prefetch.p0(ptr {ptr.text}, i32 0, i32 3, i32 1)")
+        self.write(f"call void @llvm.prefetch.p0(ptr {ptr.text}, i32 {writes:d}, i32 3, i32 1)")
 
     def loop(
         self,

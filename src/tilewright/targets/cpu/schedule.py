@@ -43,6 +43,7 @@ class Anchor:
     side: int = 0  # pack: the left or the right operand of a product
     pack: Callable | None = None  # pack: how a chunk gets to its place
     source: Source | Rows | None = None  # pack: what in memory the operand is
+    loads: tuple[Inst, ...] = ()  # dot: those of operands that it may read where they lie
     nest: Nest | None = None  # pack: its own nest, for a tile that is not all there
     passes: bool = False  # keep: from register to register, as only its own nest reads it
 
@@ -144,7 +145,8 @@ class Scheduler:
             for i, v in enumerate((x, y))
         ]
         before = [] if is_zero(acc) else [Anchor("assign", inst, acc.type.shape, acc, inst.result)]
-        return [*packs, *before, Anchor("dot", inst, ())]
+        loads = tuple(pack.source.load for pack in packs if pack.source is not None)
+        return [*packs, *before, Anchor("dot", inst, (), loads=loads)]
 
     def source_of(self, operand: Value) -> Source | Rows | None:
         """The memory that an operand of a product is read from by a routine."""
@@ -157,6 +159,7 @@ class Scheduler:
         out = Reads()
         if anchor.kind == "dot":
             out.whole.add(anchor.inst.result)
+            out.loads += [(load, False) for load in anchor.loads]
             return out
         if anchor.kind == "whole":
             out.whole.update(anchor.inst.operands)
