@@ -155,6 +155,7 @@ def read_each(m: Memory, inst: Inst, index: tuple[Index, ...], a: Access, fill: 
     width = e.row.width
     m.check_chunk(inst, index, a)
     if a.contiguous and a.unmasked:
+        m.ahead.chunk(m, inst, a)
         return load_memory(e.b, a.pointer.base, a.dtype, width)
     if a.unmasked and m.is_spaced(a):
         lane = spaced_load(b, a.pointer.base, a.pointer.stride, memory, width)
