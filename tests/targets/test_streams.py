@@ -26,6 +26,15 @@ def tiles_kernel(x_ptr, out_ptr, rows, cols, ROWS: tl.constexpr, COLS: tl.conste
         tl.store(out_ptr + row * cols + col, x * 2, mask=inside)
 
 
+@tw.jit
+def centre_kernel(x_ptr, out_ptr, cols, BLOCK: tl.constexpr):
+    """Reads a row, then computes, then stores it."""
+    at = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + tl.program_id(0) * cols + at, mask=at < cols, other=0.0)
+    out = x - tl.sum(x, axis=0) / cols
+    tl.store(out_ptr + tl.program_id(0) * cols + at, out, mask=at < cols)
+
+
 @pytest.fixture(autouse=True)
 def small_caches(monkeypatch, tmp_path):
     monkeypatch.setattr(streams, "cache_bytes", lambda: 256)
@@ -65,3 +74,14 @@ def test_tiles(cols):
     handle = tiles_kernel[(5,)](x, out, 37, cols, ROWS=8, COLS=32)
     np.testing.assert_array_equal(out, 2 * x)
     assert "llvm.prefetch" in handle.asm["llvm"]
+
+
+@pytest.mark.parametrize("cols", [1024, 781])
+def test_long_rows_are_asked_for_while_programs_compute(cols):
+    x, out = aligned(9 * cols).reshape(9, cols), aligned(9 * cols).reshape(9, cols)
+    x[:] = np.arange(9 * cols).reshape(9, cols) % 64
+    handle = centre_kernel[(9,)](x, out, cols, BLOCK=1024)
+    np.testing.assert_allclose(out, x - x.mean(axis=1, keepdims=True), rtol=1e-5, atol=1e-4)
+    assert "llvm.prefetch" in handle.asm["llvm"]
+    plain = add_kernel[(3,)](x.ravel(), x.ravel(), out.ravel(), 3072, BLOCK=1024)
+    assert "llvm.prefetch" not in plain.asm["llvm"]  # which streams without help

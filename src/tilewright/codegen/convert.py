@@ -202,7 +202,39 @@ def f64_to_odd_f32(b: Lanes, x: Lane) -> Lane:
 
 
 def f32_to_bf16(b: Lanes, x: Lane) -> Lane:
-    # Integers, because the AVX-512 instruction takes denormals to 0.
+    return _bf16_by_unit(b, x) if _has_bf16_unit(b, x) else _bf16_by_bits(b, x)
+
+
+def _has_bf16_unit(b: Lanes, x: Lane) -> bool:
+    return b.target == "x86" and x.width == 16 and {"avx512bf16", "avx512dq"} <= b.features
+
+
+def _bf16_by_unit(b: Lanes, x: Lane) -> Lane:
+    """By AVX-512's instruction, unless any lane is denormal, which it takes to 0.
+
+    The body of a function, as it has branches.
+    """
+    lanes, codes = x.type, llvm_type(ty.bfloat16, x.width)
+    b.require("declare <16 x i1> @llvm.x86.avx512.fpclass.ps.512(<16 x float>, i32)")
+    b.require("declare <16 x bfloat> @llvm.x86.avx512bf16.cvtneps2bf16.512(<16 x float>)")
+    tiny, word, some, near, code = (b.fresh() for _ in range(5))
+    b.write(f"{tiny} = call <16 x i1> @llvm.x86.avx512.fpclass.ps.512({lanes} {x.text}, i32 32)")
+    b.write(f"{word} = bitcast <16 x i1> {tiny} to i16")
+    b.write(f"{some} = icmp ne i16 {word}, 0")
+    b.write(f"br i1 {some}, label %tiny, label %plain")
+    b.write("tiny:")
+    exact = _bf16_by_bits(b, x)
+    b.write("br label %done")
+    b.write("plain:")
+    b.write(f"{near} = call <16 x bfloat> @llvm.x86.avx512bf16.cvtneps2bf16.512({lanes} {x.text})")
+    b.write(f"{code} = bitcast <16 x bfloat> {near} to {codes}")
+    b.write("br label %done")
+    b.write("done:")
+    text = f"phi {codes} [{exact.text}, %tiny], [{code}, %plain]"
+    return b.value(text, ty.bfloat16, x.width)
+
+
+def _bf16_by_bits(b: Lanes, x: Lane) -> Lane:
     bits = b.bitcast(x, ty.uint32)
     lowest = b.bit_and(b.shr(bits, b.like(bits, 16)), b.like(bits, 1))
     rounded = b.add(bits, b.add(lowest, b.like(bits, 0x7FFF)))

@@ -18,7 +18,7 @@ from tilewright.targets.cpu.order import UNKNOWN, Step, Steps
 from tilewright.targets.cpu.streams import LINE
 
 if TYPE_CHECKING:
-    from tilewright.targets.cpu.memory import Access, Memory
+    from tilewright.targets.cpu.memory import Access, Memory, Tile
 
 PAGE = 4096  # bytes: runs of memory that the machine prefetches by itself
 REACH = 8192  # bytes that lie between a prefetch and its use, at least
@@ -36,6 +36,8 @@ class Ahead:
     axis: int  # of the grid, along which neighbours run one after the other
     loops: dict[Inst, Inst] = field(default_factory=dict)  # by load: the innermost loop
     steps: dict[Inst | None, Steps] = field(default_factory=dict)  # by loop, None for programs
+    phases: int = 0  # how many nests the block has that is being written
+    seen: dict[Inst, Tile] = field(default_factory=dict)  # by load of chunks: its first nest
 
     def __post_init__(self) -> None:
         self.scan(self.kernel.body, None)
@@ -72,6 +74,27 @@ class Ahead:
             for start in range(0, size, LINE):
                 line = b.offset(place, e.const(start), t.int8) if start else place
                 w.write(f"call void @llvm.prefetch.p0(ptr {line.text}, i32 {change}, i32 3, i32 1)")
+
+    def chunk(self, m: Memory, inst: Inst, a: Access) -> None:
+        """Prefetch what a chunk of a long row becomes in the next tile, where programs read and
+        compute by turns: the machine looks ahead only while they read."""
+        size = m.e.row.length * a.size
+        if self.phases < 2 or size < PAGE // 2 or m.e.row.start is not None or m.tile.rare:
+            return
+        if m.counters is not None or m.checks is not None or m.param(inst) is None:
+            return
+        if self.seen.setdefault(inst, m.tile) is not m.tile:
+            return  # what other nests of a program read again is near
+        distance = self.distance(m, inst, inst.operands[0].type.size * a.size, 0)
+        if distance is None:
+            return
+        b, e, w = m.e.b, m.e, m.e.w
+        own = m.extent(m.param(inst))
+        with w.outside(0):
+            is_far = b.ge(b.sub(own.high, own.low), e.const(FAR))
+        place = b.offset(a.pointer.base, b.select(is_far, distance, e.const(0)), t.int8)
+        w.declare(PREFETCH)
+        w.write(f"call void @llvm.prefetch.p0(ptr {place.text}, i32 0, i32 3, i32 1)")
 
     def distance(self, m: Memory, inst: Inst, tile: int, row: int) -> Lane | None:
         """From a row to the same one of the tile that is read soon after."""

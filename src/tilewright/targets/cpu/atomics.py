@@ -60,7 +60,7 @@ def atomic(m: Memory, inst: Inst, index: tuple[Index, ...]) -> Lane:
     lanes = [b.splat(e.lanes_of(v), e.row.width) for v in values]
     if m.checks is not None:
         m.checks.changed(inst, a, b.splat(e.lanes_of(a.mask), e.row.width), lanes[-1])
-    if is_cas(inst) or a.dtype is t.int1 or not m.may_be_alone:
+    if a.dtype is t.int1 or not m.may_be_alone:
         return locked(m, inst, a, lanes)
     return in_company(m, inst, a, lanes)
 
@@ -70,7 +70,7 @@ def in_company(m: Memory, inst: Inst, a: Access, lanes: list[Lane]) -> Lane:
     m.is_asking = True
 
     def plain() -> Lane:
-        if a.contiguous and m.e.row.width > 1:
+        if a.contiguous and m.e.row.width > 1 and not is_cas(inst) and m.moves is None:
             return plain_row(m, inst, a, lanes[0])
         return plain_lanes(m, inst, a, lanes)
 
@@ -94,10 +94,10 @@ def plain_lanes(m: Memory, inst: Inst, a: Access, lanes: list[Lane]) -> Lane:
     width = lanes[0].width
     if not a.unmasked:
         return lane_by_lane(m, inst, a, lanes, plain_now)
-    pointer, (value,) = b.splat(e.lanes_of(a.pointer), width), lanes
+    pointer = b.splat(e.lanes_of(a.pointer), width)
     out = b.const(0, a.dtype, width)
     for i in range(width):
-        old = plain_now(m, inst, b.extract(pointer, i), [b.extract(value, i)])
+        old = plain_now(m, inst, b.extract(pointer, i), [b.extract(x, i) for x in lanes])
         if width == 1:
             return old
         if inst.result in e.buffers:
@@ -263,11 +263,15 @@ def one_of(b: Lanes, x: Lane, place: Lane) -> Lane:
 
 def plain_now(m: Memory, inst: Inst, pointer: Lane, values: list[Lane]) -> Lane:
     """One read-modify-write that nobody else can meet."""
-    e, b = m.e, m.e.b
-    (value,) = values
-    old = load_memory(e.b, pointer, value.dtype, 1)
-    new = combine_atomic(b, inst.attrs.get("kind", "add"), old, value)
-    e.w.write(f"store {new.typed}, ptr {pointer.text}, align {value.dtype.bytes}")
+    e, b, dtype = m.e, m.e.b, values[0].dtype
+    old = load_memory(b, pointer, dtype, 1)
+    if is_cas(inst):
+        new = b.select(same_bits(b, old, values[0]), values[1], old)
+    else:
+        new = combine_atomic(b, inst.attrs.get("kind", "add"), old, values[0])
+    e.w.write(f"store {new.typed}, ptr {pointer.text}, align {dtype.bytes}")
+    if m.moves is not None:
+        m.count_move(has_changed(b, inst, old, values))
     return old
 
 

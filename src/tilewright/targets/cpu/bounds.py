@@ -10,7 +10,7 @@ from tilewright.codegen.lanes import Lanes
 from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Value
-from tilewright.targets.cpu.forms import Index, Steps
+from tilewright.targets.cpu.forms import Index, Prefix, Steps, Uniform
 from tilewright.targets.cpu.launch import SHARED
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 FAR = 1 << 42  # bytes: no array is as large, and 2**20 of them do not run around the address space
 
+MOST_CHUNK = 512  # bytes: 64 lanes of 8
 FEWEST_ROWS = 4  # of a tile that is worth a test of its own
 
 
@@ -284,6 +285,21 @@ def any_lane(b: Lanes, mask: Lane) -> Lane:
         return mask
     bits = b.value(f"bitcast {mask.typed} to i{mask.width}", t.int1, 1).text
     return b.value(f"icmp ne i{mask.width} {bits}, 0", t.int1, 1)
+
+
+def place_of(m: Memory, a: Access) -> Lane:
+    """Where the neighbours lie that a mask leaves on; memory of our own if it leaves none on.
+
+    Beside an array there may be nothing: to find out that no lane asks for it takes a processor as
+    long as a hundred accesses. Masks that are made lane by lane are seldom off there, and take
+    longer to ask.
+    """
+    e, b, base = m.e, m.e.b, a.pointer.base
+    if not isinstance(a.mask, (Prefix, Uniform)):
+        return base
+    some = b.gt(a.mask.limit, e.const(0)) if isinstance(a.mask, Prefix) else a.mask.lane
+    m.spare = m.spare or e.w.alloca("i8", MOST_CHUNK)
+    return b.select(some, base, Lane(m.spare, base.dtype))
 
 
 def first_lane(b: Lanes, mask: Lane, values: Lane) -> Lane:

@@ -6,7 +6,7 @@ from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Value
 from tilewright.ir.types import DType
-from tilewright.targets.cpu.bounds import check_one
+from tilewright.targets.cpu.bounds import check_one, place_of
 from tilewright.targets.cpu.branches import either, value_where
 from tilewright.targets.cpu.forms import Form, Index, Prefix, Uniform, Vector
 from tilewright.targets.cpu.lane_memory import gather, load_memory, masked_load, spaced_load
@@ -155,6 +155,7 @@ def read_each(m: Memory, inst: Inst, index: tuple[Index, ...], a: Access, fill: 
     width = e.row.width
     m.check_chunk(inst, index, a)
     if a.contiguous and a.unmasked:
+        m.ahead.chunk(m, inst, a)
         return load_memory(e.b, a.pointer.base, a.dtype, width)
     if a.unmasked and m.is_spaced(a):
         lane = spaced_load(b, a.pointer.base, a.pointer.stride, memory, width)
@@ -198,5 +199,5 @@ def load_masked(
         pointer = b.bitcast(e.lanes_of(a.pointer), t.pointer_to(memory))
         return masked_scalar(m, pointer, mask, passing, memory)
     if a.contiguous:
-        return masked_load(b, a.pointer.base, mask, passing, a.size)
+        return masked_load(b, place_of(m, a), mask, passing, a.size)
     return gather(b, m.addresses(inst, index, a), mask, passing, a.size)

@@ -53,6 +53,7 @@ finding = later("tilewright.targets.cpu.extents")
 grouping = later("tilewright.targets.cpu.groups")
 prints = later("tilewright.targets.cpu.prints")
 products = later("tilewright.targets.cpu.products")
+spins = later("tilewright.targets.cpu.spins")
 wholes = later("tilewright.targets.cpu.wholes")
 
 CLEARED_BYTES = 1 << 14  # from here on a call is faster than stores in loops
@@ -167,6 +168,7 @@ class Lowering:
         self.assign(scheduler, assigns)
         kept = [r for inst in insts for r in inst.results if r in self.plan.kept]
         lives = Lives(self, scheduler, kept)
+        self.memory.ahead.phases = sum(isinstance(item, Nest) for item in scheduler.items)
         for number, item in enumerate(scheduler.items):
             lives.begin(number)
             if isinstance(item, Nest):
@@ -320,7 +322,8 @@ def lower(
     swapped = numbers is None and second_axis_first(kernel)
     streams, ahead = Streams(kernel), Ahead(kernel, axis=int(swapped))
     memory = Memory(e, kernel, plan.sharing.roots, plan.affine, bounds, streams, ahead)
-    memory.may_be_alone = all(inst.op.name != "while" for inst in kernel.walk())
+    loops = any(inst.op.name == "while" for inst in kernel.walk())
+    memory.may_be_alone = not loops or not (numbers or spins.waits_for_others(kernel))
     if counters:
         memory.counters = counting.Counters(e, memory)
     if numbers is not None:

@@ -123,6 +123,7 @@ class Memory:
     may_be_alone: bool = False  # whether atomics may ask if another thread can meet them
     is_asking: bool = False
     may_fault: bool = False
+    spare: str = ""  # memory that is there for accesses of no lane
     moves: str | None = None  # in a loop that may wait: where changes of memory are counted
 
     # --- sites

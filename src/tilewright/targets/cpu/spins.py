@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
-from tilewright.ir.inst import Block, Inst, Value, walk
+from tilewright.ir.inst import Block, Inst, Kernel, Value, walk
 from tilewright.ir.rewrite import free_values
 from tilewright.targets.cpu.atomics import same_bits
 from tilewright.targets.cpu.bounds import raise_fault
@@ -82,6 +82,18 @@ def depends(loop: Inst, reads: list[Inst]) -> bool:
     return condition.terminator.operands[0] in tainted
 
 
+def waits_for_others(kernel: Kernel) -> bool:
+    """Whether a loop may read memory until another program has written it."""
+    loops = (inst for inst in kernel.walk() if inst.op.name == "while")
+    return any(is_spin(i) and looks(i) and not takes_lock(kernel.body, i) for i in loops)
+
+
+def looks(loop: Inst) -> bool:
+    """Whether a loop reads memory."""
+    insts = (i for block in loop.blocks for i in walk(block))
+    return any(i.op.effect in ("read", "atomic") for i in insts)
+
+
 @dataclass(eq=False, slots=True)
 class Spin:
     """The text that a `while` loop has beside its own; none but a poll in one that computes."""
@@ -96,12 +108,12 @@ class Spin:
     def of(cls, x: Lowering, inst: Inst) -> Spin:
         spin = cls(x, inst, is_spin(inst), x.memory.moves)
         if spin.may_wait:
-            insts = (i for block in inst.blocks for i in walk(block))
             if x.memory.checks is None:
-                looks = any(i.op.effect in ("read", "atomic") for i in insts)
+                may_look = looks(inst)
             else:  # which knows whose memory programs change
-                looks = depends(inst, [i for i in insts if x.memory.checks.may_change(i)])
-            x.waits = x.waits or (looks and not takes_lock(x.kernel.body, inst))
+                insts = (i for block in inst.blocks for i in walk(block))
+                may_look = depends(inst, [i for i in insts if x.memory.checks.may_change(i)])
+            x.waits = x.waits or (may_look and not takes_lock(x.kernel.body, inst))
             x.imports[WAIT] = f"i64 @{WAIT}(ptr, ptr)"
             x.imports[GO_ON] = f"void @{GO_ON}(ptr, ptr)"
         return spin

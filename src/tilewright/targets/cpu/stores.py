@@ -5,6 +5,7 @@ from __future__ import annotations
 from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst
+from tilewright.targets.cpu.bounds import place_of
 from tilewright.targets.cpu.branches import where
 from tilewright.targets.cpu.forms import Index
 from tilewright.targets.cpu.lane_memory import (
@@ -100,6 +101,6 @@ def store_masked(
             e.w.write(f"store {lane.typed}, ptr {place.text}, align {a.size}")
         return
     if a.contiguous:
-        masked_store(b, a.pointer.base, mask, lane, a.size)
+        masked_store(b, place_of(m, a), mask, lane, a.size)
     else:
         scatter(b, m.addresses(inst, index, a), mask, lane, a.size)
