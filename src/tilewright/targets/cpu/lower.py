@@ -36,7 +36,7 @@ from tilewright.targets.cpu.scratch import Lives, Scratch
 from tilewright.targets.cpu.sharing import ANYWHERE, MOST_PAIRS, any_pair_meets
 from tilewright.targets.cpu.stores import store
 from tilewright.targets.cpu.streams import Streams
-from tilewright.targets.cpu.work import estimate
+from tilewright.targets.cpu.work import estimate, is_glue
 from tilewright.targets.cpu.writer import Writer
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ class Lowered:
     waits: bool  # whether programs may wait for each other
     few: int  # so many programs are not worth a second thread
     alone_until: int  # nor are so many threads, for their locks
+    level: int  # of code generation, for the first part
     checks: dict | None  # of checked code, what a launch must know
 
 
@@ -91,6 +92,7 @@ class Lowering:
     loops: dict[Inst, int] = field(default_factory=dict)  # the scopes that loops are in
     routines: dict[str, Function] = field(default_factory=dict)  # by name: what is called
     packed: dict[Inst, products.Packed] = field(default_factory=dict)
+    packed_loads: set[Inst] = field(default_factory=set)  # by routines, where a tile is all there
     copies: dict[str, str] = field(default_factory=dict)  # by buffer: memory of a turned copy
     standing: str = ""  # of `spins`: what a waiting program keeps for itself
     waits: bool = False  # whether a loop reads memory until another program has written it
@@ -274,6 +276,7 @@ class Lowering:
         inst = anchor.inst
         name = inst.op.name
         if anchor.kind == "pack":
+            self.packed_loads.add(anchor.source.load)
             direct.write_pack(self, anchor, products.packing(self, anchor, anchor.nest.axis))
         elif anchor.kind == "whole":
             wholes.RULES[name](self, inst)
@@ -345,12 +348,13 @@ def lower(
     if memory.may_fault:
         lowering.imports.update(stop.IMPORTS)
     work = estimate(kernel.body, plan.strides)
+    glue = target == "x86" and is_glue(kernel.body, plan.strides, lowering.packed_loads)
     text, own = module_texts(lowering)
     parts = (own, *(routine.module for routine in lowering.routines.values()))
     return Lowered(
         text, parts, ENTRY, memory.sites, len(kernel.params), tuple(lowering.imports),
         lowering.waits, 1 if lowering.waits else work.few,
-        work.alone_until if memory.is_asking else 1,
+        work.alone_until if memory.is_asking else 1, 0 if glue else 1,
         None if memory.checks is None else memory.checks.facts(),
     )  # fmt: skip
 
