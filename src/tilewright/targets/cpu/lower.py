@@ -17,7 +17,7 @@ from tilewright.passes.constants import is_zero
 from tilewright.targets.counting import work_of
 from tilewright.targets.cpu import alone, stop, turned
 from tilewright.targets.cpu.ahead import Ahead
-from tilewright.targets.cpu.bounds import meet, share
+from tilewright.targets.cpu.asked import SHARES, SHARES_IMPORT
 from tilewright.targets.cpu.buffers import Buffer
 from tilewright.targets.cpu.clip import fill_tail
 from tilewright.targets.cpu.evaluate import Evaluator, OpLanes
@@ -33,7 +33,7 @@ from tilewright.targets.cpu.plan import Plan
 from tilewright.targets.cpu.programs import read_clock, write_programs
 from tilewright.targets.cpu.schedule import Anchor, Nest, Scheduler, segments
 from tilewright.targets.cpu.scratch import Lives, Scratch
-from tilewright.targets.cpu.sharing import ANYWHERE, MOST_PAIRS, any_pair_meets
+from tilewright.targets.cpu.sharing import ANYWHERE
 from tilewright.targets.cpu.stores import store
 from tilewright.targets.cpu.streams import Streams
 from tilewright.targets.cpu.work import estimate, is_glue
@@ -55,6 +55,7 @@ prints = later("tilewright.targets.cpu.prints")
 products = later("tilewright.targets.cpu.products")
 wholes = later("tilewright.targets.cpu.wholes")
 
+PAIRS = "@tw_pairs"
 CLEARED_BYTES = 1 << 14  # from here on a call is faster than stores in loops
 MOST_SCRATCH = 1 << 30  # bytes of a program, and each thread has its own
 
@@ -347,8 +348,10 @@ def lower(
         lowering.imports.update(alone.IMPORTS)
     if memory.may_fault:
         lowering.imports.update(stop.IMPORTS)
+    lowering.imports.update(memory.imports)
     work = estimate(kernel.body, plan.strides)
-    glue = target == "x86" and is_glue(kernel.body, plan.strides, lowering.packed_loads)
+    is_plain = target == "x86" and not counters and numbers is None
+    glue = is_plain and is_glue(kernel.body, plan.strides, lowering.packed_loads)
     text, own = module_texts(lowering)
     parts = (own, *(routine.module for routine in lowering.routines.values()))
     return Lowered(
@@ -375,22 +378,19 @@ def check_shared(lowering: Lowering) -> None:
 
     Called last, when it is known what was relied on.
     """
-    e, w, m = lowering.e, lowering.e.w, lowering.memory
-    relied = sorted(lowering.plan.sharing.relied.items())
-    bad = None
+    w, relied = lowering.e.w, lowering.plan.sharing.relied
+    if not relied:
+        return
+    numbers = ", ".join(
+        f"i64 {number}"
+        for (i, j), (reach, same) in sorted(relied.items())
+        for number in (i, j, reach, int(same and reach != ANYWHERE))
+    )
+    kind = f"[{4 * len(relied)} x i64]"
+    w.declare(f"{PAIRS} = private constant {kind} [{numbers}]")
+    lowering.imports.update(SHARES_IMPORT)
     with w.outside(0):
-        if len(relied) > MOST_PAIRS:
-            share(m, any_pair_meets(e, relied))
-            return
-        for (i, j), (reach, same) in relied:
-            together = meet(m, i, j)
-            if reach != ANYWHERE:
-                starts = (e.bound[lowering.kernel.body.params[k]].lane for k in (i, j))
-                gap = e.b.abs(e.b.sub(*(e.b.bitcast(a, t.int64) for a in starts)))
-                near = e.b.lt(gap, e.const(reach))
-                if same:
-                    near = e.b.bit_and(near, e.b.gt(gap, e.const(0)))
-                together = e.b.bit_and(together, near)
-            bad = together if bad is None else e.b.bit_or(bad, together)
-        if bad is not None:
-            share(m, bad)
+        bad, go = w.fresh(), w.new_label("go")
+        w.write(f"{bad} = call i1 @{SHARES}(ptr %args, ptr {PAIRS}, i64 {len(relied)})")
+        w.write(f"br i1 {bad}, label %{lowering.memory.fault_label}, label %{go}")
+        w.label(go)
