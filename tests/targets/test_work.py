@@ -1,9 +1,11 @@
 """How many threads a launch takes: estimated from its kernel."""
 
 import numpy as np
+import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright.codegen import llvm
 
 
 @tw.jit
@@ -78,3 +80,27 @@ def test_rounds_that_are_not_known_count_as_much_work():
         handle = split_k[(4,)](a, b, c, 4096, BLOCK=16)
     assert (c == 4096).all()
     assert handle.compilation.binary.useful(2) == 2
+
+
+@tw.jit
+def product(a, b, c, K, EXP: tl.constexpr):
+    rows, steps = tl.arange(0, 64), tl.arange(0, 64)
+    acc = tl.zeros((64, 64), tl.float32)
+    for k in range(0, K, 64):
+        left = tl.load(a + rows[:, None] * K + (k + steps)[None, :])
+        right = tl.load(b + (k + steps)[:, None] * 64 + rows[None, :])
+        if EXP:
+            left = tl.exp(left)
+        acc += tl.dot(left, right)
+    tl.store(c + rows[:, None] * 64 + rows[None, :], acc)
+
+
+@pytest.mark.skipif(llvm.host_machine().arch != "x86_64", reason="decided for x86-64")
+def test_what_surrounds_large_products_is_not_improved():
+    a, b = np.ones((64, 128), np.float32), np.ones((128, 64), np.float32)
+    c = np.zeros((64, 64), np.float32)
+    for exp, level in ((False, 0), (True, 1)):
+        with tw.options(target="cpu"):
+            handle = product[(1,)](a, b, c, 128, EXP=exp)
+        np.testing.assert_allclose(c, 128 * (np.e if exp else 1), rtol=1e-5)
+        assert handle.compilation.metadata["level"] == level

@@ -22,6 +22,8 @@ _SIGNED = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge", "eq": "eq", "ne":
 _UNSIGNED = {"lt": "ult", "le": "ule", "gt": "ugt", "ge": "uge", "eq": "eq", "ne": "ne"}
 _FLOAT = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"}
 
+_TRUTH = {"true": True, "false": False, "splat (i1 true)": True, "splat (i1 false)": False}
+
 
 class Lanes:
     """Instructions on lane groups, by dtype; operands of width 1 are splatted to the wider one.
@@ -46,6 +48,8 @@ class Lanes:
         self.target = target
         self.features = features
         self._declared: set[str] = set()
+        # By scalar integer: between which numbers it lies.
+        self.ranges: dict[str, tuple[int, int]] = {}
 
     # Instructions, calls and functions.
 
@@ -185,6 +189,8 @@ class Lanes:
 
     def _folded(self, name: str, x: Lane, y: Lane) -> Lane | None:
         """A sum, difference or product of integers that takes no instruction."""
+        if name == "sub" and x.text == y.text:
+            return self.like(x, 0)
         if name not in ("add", "sub", "mul") or not (x.is_literal or y.is_literal):
             return None
         a, b = x.known, y.known
@@ -360,15 +366,24 @@ class Lanes:
     # Bits.
 
     def bit_and(self, x: Lane, y: Lane) -> Lane:
-        return self._binary("and", *self._pair(x, y))
+        return self._logical("and", *self._pair(x, y))
 
     def bit_or(self, x: Lane, y: Lane) -> Lane:
-        return self._binary("or", *self._pair(x, y))
+        return self._logical("or", *self._pair(x, y))
+
+    def _logical(self, name: str, x: Lane, y: Lane) -> Lane:
+        """What of two masks one is known takes no instruction."""
+        for p, q in ((x, y), (y, x)):
+            if p.text in _TRUTH:
+                return q if _TRUTH[p.text] == (name == "and") else p
+        return self._binary(name, x, y)
 
     def bit_xor(self, x: Lane, y: Lane) -> Lane:
         return self._binary("xor", *self._pair(x, y))
 
     def bit_not(self, x: Lane) -> Lane:
+        if x.text in _TRUTH:
+            return self.like(x, not _TRUTH[x.text])
         return self._binary("xor", x, self.like(x, -1))
 
     def shl(self, x: Lane, y: Lane) -> Lane:
@@ -404,6 +419,8 @@ class Lanes:
     def _relation(self, name: str, x: Lane, y: Lane) -> Lane:
         if not x.dtype.is_float:
             x, y = self.match(x, y) if x.dtype.is_pointer else self._pair(x, y)
+            if x.text == y.text:
+                return self.const(name in ("le", "ge", "eq"), ty.int1, x.width)
             return self._compare((_SIGNED if x.dtype.is_signed else _UNSIGNED)[name], x, y)
         x, y = self._pair(x, y)
         if x.dtype.bits < 32:
@@ -438,7 +455,18 @@ class Lanes:
         if mask.width > 1:
             mask, x, y = self.match(mask, x, y)
         x, y = self._pair(x, y)
-        return self.value(f"select {mask.typed}, {x.typed}, {y.typed}", x.dtype, x.width)
+        if x.text == y.text:
+            return x
+        made = self.value(f"select {mask.typed}, {x.typed}, {y.typed}", x.dtype, x.width)
+        one, two = self.range_of(x), self.range_of(y)
+        if one is not None and two is not None:
+            self.ranges[made.text] = min(one[0], two[0]), max(one[1], two[1])
+        return made
+
+    def range_of(self, x: Lane) -> tuple[int, int] | None:
+        """Between which numbers a scalar integer lies, if that is known."""
+        known = x.known if x.width == 1 else None
+        return self.ranges.get(x.text) if known is None else (known, known)
 
     def minimum(self, x: Lane, y: Lane, propagate_nan: bool = False) -> Lane:
         return self._extreme("min", self.lt, x, y, propagate_nan)
@@ -453,11 +481,26 @@ class Lanes:
             return self._narrow(lambda p, q: self._extreme(name, better, p, q, nan_wins), x, y)
         if x.dtype.is_float and self.target == "nvptx":
             return self.intrinsic(f"{name}imum" if nan_wins else f"{name}num", x, y)
+        if x.width == 1 and x.dtype.is_signed and not x.dtype.is_float:
+            return self._scalar_extreme(name, better, x, y)
         # A compare and a select are one vminps; llvm.minnum is three instructions or more.
         best = self.select(better(x, y), x, y)
         if not x.dtype.is_float:
             return best
         return self.select(self.is_nan(x if nan_wins else y), x, best)
+
+    def _scalar_extreme(self, name: str, better: Callable, x: Lane, y: Lane) -> Lane:
+        """The lesser or greater of two signed integers, which may be known from their ranges."""
+        least, most = -1 << x.dtype.bits - 1, (1 << x.dtype.bits - 1) - 1
+        (a, b), (c, d) = (self.range_of(i) or (least, most) for i in (x, y))
+        if name == "max":
+            a, b, c, d = -b, -a, -d, -c
+        if b <= c or d <= a:
+            return x if b <= c else y
+        made = self.select(better(x, y), x, y)
+        low, high = min(a, c), min(b, d)
+        self.ranges[made.text] = (low, high) if name == "min" else (-high, -low)
+        return made
 
     # Conversion.
 

@@ -36,6 +36,7 @@ class Inst:
     blocks: tuple[Block, ...] = ()
     results: tuple[Value, ...] = ()
     loc: Loc | None = None
+    frozen: tuple | None = None  # the attributes as a key, once that is known
 
     @property
     def result(self) -> Value:
@@ -110,7 +111,8 @@ class Builder:
     def __init__(self, block: Block | None = None):
         self.block = block if block is not None else Block()
         self.loc: Loc | None = None
-        self.known: list[dict] = [{}]
+        self.known: dict[tuple, tuple[Value, ...]] = {}
+        self.added: list[tuple] = []  # keys of `known`, in order
         self.region_builder: Callable | None = None  # set by the frontend
 
     def emit(self, op: Op, *operands: Value, region: Any = None, **attrs: Any) -> Any:
@@ -136,13 +138,15 @@ class Builder:
         """Append an instruction with results of these types, or find an equal one."""
         if not inst.op.is_pure or inst.blocks:
             return self.append(inst, types).results
-        attrs = tuple(sorted([(k, freeze(v)) for k, v in inst.attrs.items()]))
-        key = (inst.op, inst.operands, attrs)
-        for scope in self.known:
-            if key in scope:
-                return scope[key]
-        self.known[-1][key] = self.append(inst, types).results
-        return inst.results
+        if inst.frozen is None:
+            inst.frozen = tuple(sorted([(k, freeze(v)) for k, v in inst.attrs.items()]))
+        key = (inst.op, inst.operands, inst.frozen)
+        found = self.known.get(key)
+        if found is not None:
+            return found
+        self.known[key] = results = self.append(inst, types).results
+        self.added.append(key)
+        return results
 
     def append(self, inst: Inst, types: Sequence[Type]) -> Inst:
         inst.results = tuple([Value(t, inst=inst) for t in types])
@@ -168,9 +172,12 @@ class _Inside:
     def __enter__(self) -> Block:
         self.outer = self.builder.block
         self.builder.block = self.block
-        self.builder.known.append({})
+        self.count = len(self.builder.added)
         return self.block
 
     def __exit__(self, *exc: Any) -> None:
         self.builder.block = self.outer
-        self.builder.known.pop()
+        added = self.builder.added
+        for key in added[self.count :]:
+            del self.builder.known[key]
+        del added[self.count :]

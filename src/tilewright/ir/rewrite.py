@@ -32,7 +32,9 @@ def copy_block(
 
 def copy_inst(inst: Inst, builder: Builder, names: dict[Value, Value], rule: Rule | None) -> None:
     operands = tuple([names.get(x, x) for x in inst.operands])
-    blocks = tuple([copy_region(b, builder, names, rule) for b in inst.blocks])
+    blocks = inst.blocks
+    if blocks:
+        blocks = tuple([copy_region(b, builder, names, rule) for b in blocks])
     builder.loc = inst.loc
     if rule is not None:
         seen = inst
@@ -44,7 +46,8 @@ def copy_inst(inst: Inst, builder: Builder, names: dict[Value, Value], rule: Rul
             return
     # Rules keep types, so the op's own rule need not be asked again (a third of the time).
     types = [r.type for r in inst.results]
-    made = builder.place(Inst(inst.op, operands, inst.attrs, blocks, loc=inst.loc), types)
+    copy = Inst(inst.op, operands, inst.attrs, blocks, (), inst.loc, inst.frozen)
+    made = builder.place(copy, types)
     names.update(zip(inst.results, made, strict=True))
 
 

@@ -8,14 +8,17 @@ from time import perf_counter
 from tilewright.errors import InternalError, TilewrightError
 from tilewright.ir.inst import Kernel
 from tilewright.ir.rewrite import drop_dead
-from tilewright.ir.verify import verify as check
+from tilewright.later import later
 from tilewright.passes.carried import drop_carried
 from tilewright.passes.carry import carry_scalars
 from tilewright.passes.dots import fuse_accumulators
 from tilewright.passes.fold import fold
-from tilewright.passes.held import hold_loads
 from tilewright.passes.licm import licm
 from tilewright.passes.masks import drop_true_masks
+
+# What kernels that are not checked do without.
+checking = later("tilewright.ir.verify")
+held = later("tilewright.passes.held")
 
 Pass = Callable[[Kernel], Kernel]
 
@@ -34,7 +37,9 @@ STANDARD: tuple[Pass, ...] = (
 def with_all_loads(passes: Sequence[Pass]) -> list[Pass]:
     """The same passes, which leave loads that nobody needs."""
     return [
-        one for step in passes for one in ((hold_loads, step) if step is drop_dead else (step,))
+        one
+        for step in passes
+        for one in ((held.hold_loads, step) if step is drop_dead else (step,))
     ]
 
 
@@ -72,6 +77,6 @@ def step(one: Pass, kernel: Kernel) -> Kernel:
 
 def check_after(one: Pass, kernel: Kernel) -> None:
     try:
-        check(kernel)
+        checking.verify(kernel)
     except TilewrightError as error:
         raise InternalError(f"after {one.__name__}: {error}") from error

@@ -11,7 +11,6 @@ from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Value
 from tilewright.targets.cpu.forms import Index, Prefix, Steps, Uniform
-from tilewright.targets.cpu.launch import SHARED
 
 if TYPE_CHECKING:
     from tilewright.targets.cpu.memory import Access, Memory
@@ -29,6 +28,17 @@ class Sure:
     masks: set[Value] = field(default_factory=set)  # that are on throughout
     inside: set[Inst] = field(default_factory=set)  # what surely lies inside its argument
     perhaps: dict[Inst, Lane] = field(default_factory=dict)  # what does if that is true
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a launch is told where an access is bad."""
+
+    bad: Lane
+    site: int
+    start: Lane
+    stride: Lane
+    count: Lane
 
 
 @dataclass(slots=True)
@@ -53,12 +63,6 @@ def span(m: Memory, extent: Extent, size: int) -> tuple[Lane, Lane]:
     return extent.spans[size]
 
 
-def meet(m: Memory, i: int, j: int) -> Lane:
-    """Whether the storages of two arguments have bytes in common."""
-    b, x, y = m.e.b, m.extent(min(i, j)), m.extent(max(i, j))
-    return b.bit_and(b.lt(x.low, y.high), b.lt(y.low, x.high))
-
-
 def check_row(m: Memory, inst: Inst, a: Access) -> None:
     """One test for a whole row of a progression of addresses."""
     param = m.bounded(inst)
@@ -66,12 +70,18 @@ def check_row(m: Memory, inst: Inst, a: Access) -> None:
         return
     e, b = m.e, m.e.b
     count = m.active(a.mask)
+    if count.known == 0:
+        return
     low, high, start, step = row_ends(m, a, count)
     some = b.gt(count, e.const(0)) if count.known is None else None
     bad = outside(m, m.extent(param), low, high, a.size, some)
     if m.checks is not None:
         m.checks.look_at_view(inst, outside(m, m.checks.span(param), low, high, a.size, some))
-    leave_if(m, inst, bad, start, step, count)
+    found = Found(bad, m.site(inst), start, step, count)
+    if m.pending is None:
+        leave_for(m, [found])
+    else:
+        m.pending.append(found)
 
 
 def row_ends(m: Memory, a: Access, count: Lane) -> tuple[Lane, Lane, Lane, Lane]:
@@ -241,18 +251,6 @@ def index_span(m: Memory, param: int, places: Places, size: int) -> tuple[Lane, 
     return found
 
 
-def share(m: Memory, bad: Lane) -> None:
-    """Leave the kernel where arguments share memory."""
-    w = m.e.w
-    fault, go = w.new_label("fault"), w.new_label("go")
-    m.may_fault = True
-    w.write(f"br i1 {bad.text}, label %{fault}, label %{go}")
-    w.label(fault)
-    w.write(f"call void @tw_fault(ptr %args, i64 {SHARED}, i64 0, i64 0, i64 0, i64 0)")
-    w.write(f"br label %{m.fault_label}")
-    w.label(go)
-
-
 def leave_if(
     m: Memory, inst: Inst, bad: Lane, start: Lane, stride: Lane, count: Lane,
     lanes: Lane | None = None,
@@ -268,12 +266,36 @@ def leave_if(
     w.label(go)
 
 
+def leave_for(m: Memory, checks: list[Found]) -> None:
+    """Leave the kernel for the first of some checks that finds something: one branch for all."""
+    if not checks:
+        return
+    w, b = m.e.w, m.e.b
+    bad = checks[0].bad
+    for check in checks[1:]:
+        bad = b.bit_or(bad, check.bad)
+    fault, go = w.new_label("fault"), w.new_label("go")
+    w.write(f"br i1 {bad.text}, label %{fault}, label %{go}")
+    w.label(fault)
+    told: list[Lane] = []
+    for check in reversed(checks):
+        site = m.e.const(check.site)
+        mine = [b.bitcast(x, t.int64) for x in (site, check.start, check.stride, check.count)]
+        told = [b.select(check.bad, x, y) for x, y in zip(mine, told or mine, strict=True)]
+    tell_fault(m, *told)
+    w.label(go)
+
+
 def raise_fault(m: Memory, inst: Inst, address: Lane, stride: Lane, count: Lane) -> None:
     """Note what happened, and leave the kernel."""
+    tell_fault(m, m.e.const(m.site(inst)), address, stride, count)
+
+
+def tell_fault(m: Memory, site: Lane, address: Lane, stride: Lane, count: Lane) -> None:
     w = m.e.w
     m.may_fault = True
     w.write(
-        f"call void @tw_fault(ptr %args, i64 {m.site(inst)}, i64 %pid, "
+        f"call void @tw_fault(ptr %args, i64 {site.text}, i64 %pid, "
         f"i64 {address.text}, i64 {stride.text}, i64 {count.text})"
     )
     w.write(f"br label %{m.fault_label}")

@@ -44,16 +44,20 @@ class Buffer:
 def element(e: Evaluator, buffer: Buffer, index: tuple[Index, ...]) -> tuple[Lane, int, bool]:
     """The address of a buffer's element at the lanes' first index, the lanes' step, vector?"""
     offset: Lane | None = None
-    step, vector = 0, False
+    step, vector, beyond = 0, False, 0
     for i, stride in zip(index, buffer.steps, strict=True):
         if i.vector:
             vector, step = True, stride
         if i.base.known == 0:
             continue
-        part = i.base if stride == 1 else e.b.mul(i.base, e.const(stride))
+        base, count = e.later.get(i.base.text, (i.base, 0))
+        beyond += count * stride
+        part = base if stride == 1 else e.b.mul(base, e.const(stride))
         offset = part if offset is None else e.b.add(offset, part)
-    base = Lane(buffer.name, t.pointer_to(buffer.type.dtype), 1)
-    return (base if offset is None else e.b.offset(base, offset)), step, vector
+    address = Lane(buffer.name, t.pointer_to(buffer.type.dtype), 1)
+    if offset is not None:
+        address = e.b.offset(address, offset)
+    return e.b.offset(address, e.const(beyond)), step, vector
 
 
 def read_buffer(e: Evaluator, buffer: Buffer, index: tuple[Index, ...]) -> Form:

@@ -74,6 +74,8 @@ class Evaluator:
         self.nested = 0  # evaluations inside evaluations now
         self.whole = False  # whether a rule is asked about a whole row, not a chunk
         self.turned: dict[str, Buffer] = {}  # by buffer: a transposed copy
+        # By start of a chunk in a turn of several: that of the first one, and how far it lies on.
+        self.later: dict[str, tuple[Lane, int]] = {}
         # Set by the memory rules: what a load gives, and stopping where a condition fails.
         self.load: Callable[[Inst, tuple[Index, ...]], Form]
         self.stop_unless: Callable[[Inst, list[Lane]], None]
@@ -217,14 +219,17 @@ class Evaluator:
         return op.is_elementwise and op.name not in shapes.RULES
 
     def eval_anew(self, value: Value, index: tuple[Index, ...]) -> Form:
-        form = None
-        if any(i.off for i in index):
+        form, off, chunk, whole = None, False, False, False
+        for i in index:
+            off, whole = off or i.off, whole or i.whole
+            chunk = chunk or (i.vector and not i.whole)
+        if off:
             form = self.beyond_row(value, index)
             if isinstance(form, Steps):
                 return None
-        elif any(i.vector and not i.whole for i in index):
+        elif chunk:
             form = self.from_row(value, index)
-        elif self.row.start is not None and any(i.whole for i in index):
+        elif whole and self.row.start is not None:
             form = self.from_whole_row(value, index)
         return self.compute(value, index) if form is None else form
 
@@ -249,7 +254,7 @@ class Evaluator:
             if form.limit.text in self.row.off_masks:
                 return self.false
             limit = form.limit if start.known == 0 else b.sub(form.limit, start)
-            return Prefix(limit, here)
+            return Prefix(limit, here, is_near=b.range_of(form.limit) is not None)
         return self.onward(form, start)
 
     def from_whole_row(self, value: Value, index: tuple[Index, ...]) -> Form:
@@ -265,6 +270,11 @@ class Evaluator:
         b, here = self.b, self.w.at
         if by.known == 0:
             return replace(form, depth=here)
+        if by.text in self.later and form.dtype.is_pointer and isinstance(form.stride, int):
+            first, count = self.later[by.text]
+            base = self.onward(form, first).base
+            base = b.offset(base, self.const(count * form.stride), t.int8)
+            return replace(form, base=base, depth=here)
         moved = by
         if form.dtype.is_pointer or form.stride != 1:
             step = form.stride if isinstance(form.stride, Lane) else self.const(form.stride)
@@ -277,10 +287,13 @@ class Evaluator:
 
     def key(self, value: Value, index: tuple[Index, ...]) -> tuple:
         """What a form is remembered by: chunks of other widths are other vectors."""
-        width = self.row.width if any(i.vector for i in index) else 1
-        held = (self.row.true_masks, self.row.off_masks)  # in which a chunk's masks are no masks
-        if any(held) and any(i.vector and not i.whole for i in index):
-            return (value, width, held, *[i.key for i in index])
+        width, chunk = 1, False
+        for i in index:
+            if i.vector:
+                width, chunk = self.row.width, chunk or not i.whole
+        row = self.row
+        if chunk and (row.true_masks or row.off_masks):  # in which its masks are no masks
+            return (value, width, row.true_masks, row.off_masks, *[i.key for i in index])
         return (value, width, *[i.key for i in index])
 
     def bind(self, value: Value, index: tuple[Index, ...], form: Form) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilewright.codegen.literals import Lane
+from tilewright.ir import types as t
 from tilewright.ir.inst import Block, Inst, Value
 from tilewright.passes.affine import only_units
 from tilewright.passes.constants import number
@@ -313,7 +314,11 @@ def extent_of(e: Evaluator, extent: Extent, size: int) -> Uniform:
         most = least if most is None else pick(e, most, least, e.b.maximum)
     if most is None:
         return whole
-    return pick(e, pick(e, most, whole, e.b.minimum), Uniform(e.const(0), 0), e.b.maximum)
+    found = pick(e, pick(e, most, whole, e.b.minimum), Uniform(e.const(0), 0), e.b.maximum)
+    if found.lane.known in (None, size):
+        return found
+    # A part of the whole, which routines are told as if it were known at run time only.
+    return Uniform(e.at(0, lambda: e.b.value(f"add {found.lane.typed}, 0", t.int64, 1)), 0)
 
 
 def pick(e: Evaluator, x: Uniform, y: Uniform, which: Callable[[Lane, Lane], Lane]) -> Uniform:

@@ -79,14 +79,15 @@ class CpuTarget:
             "waits": lowered.waits,
             "few": lowered.few,
             "alone_until": lowered.alone_until,
+            "level": lowered.level,
             "checks": lowered.checks,
         }
         return Code(lowered.text, json.loads(json.dumps(metadata)), lowered.parts)
 
     def assemble(self, code: Code) -> bytes:
         own, *shared = code.parts
-        machine = self.machine()
-        return join([llvm.compile_object(own, machine).bytes, *map(self.routine, shared)])
+        made = llvm.compile_object(own, self.machine(), codegen_level=code.metadata["level"])
+        return join([made.bytes, *map(self.routine, shared)])
 
     def routine(self, text: str) -> bytes:
         """Object code that kernels share."""

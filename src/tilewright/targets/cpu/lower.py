@@ -17,7 +17,7 @@ from tilewright.passes.constants import is_zero
 from tilewright.targets.counting import work_of
 from tilewright.targets.cpu import alone, stop, turned
 from tilewright.targets.cpu.ahead import Ahead
-from tilewright.targets.cpu.bounds import meet, share
+from tilewright.targets.cpu.asked import SHARES, SHARES_IMPORT
 from tilewright.targets.cpu.buffers import Buffer
 from tilewright.targets.cpu.clip import fill_tail
 from tilewright.targets.cpu.evaluate import Evaluator, OpLanes
@@ -33,10 +33,10 @@ from tilewright.targets.cpu.plan import Plan
 from tilewright.targets.cpu.programs import read_clock, write_programs
 from tilewright.targets.cpu.schedule import Anchor, Nest, Scheduler, segments
 from tilewright.targets.cpu.scratch import Lives, Scratch
-from tilewright.targets.cpu.sharing import ANYWHERE, MOST_PAIRS, any_pair_meets
+from tilewright.targets.cpu.sharing import ANYWHERE
 from tilewright.targets.cpu.stores import store
 from tilewright.targets.cpu.streams import Streams
-from tilewright.targets.cpu.work import estimate
+from tilewright.targets.cpu.work import estimate, is_glue
 from tilewright.targets.cpu.writer import Writer
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ products = later("tilewright.targets.cpu.products")
 spins = later("tilewright.targets.cpu.spins")
 wholes = later("tilewright.targets.cpu.wholes")
 
+PAIRS = "@tw_pairs"
 CLEARED_BYTES = 1 << 14  # from here on a call is faster than stores in loops
 MOST_SCRATCH = 1 << 30  # bytes of a program, and each thread has its own
 
@@ -73,6 +74,7 @@ class Lowered:
     waits: bool  # whether programs may wait for each other
     few: int  # so many programs are not worth a second thread
     alone_until: int  # nor are so many threads, for their locks
+    level: int  # of code generation, for the first part
     checks: dict | None  # of checked code, what a launch must know
 
 
@@ -92,6 +94,7 @@ class Lowering:
     loops: dict[Inst, int] = field(default_factory=dict)  # the scopes that loops are in
     routines: dict[str, Function] = field(default_factory=dict)  # by name: what is called
     packed: dict[Inst, products.Packed] = field(default_factory=dict)
+    packed_loads: set[Inst] = field(default_factory=set)  # by routines, where a tile is all there
     copies: dict[str, str] = field(default_factory=dict)  # by buffer: memory of a turned copy
     standing: str = ""  # of `spins`: what a waiting program keeps for itself
     waits: bool = False  # whether a loop reads memory until another program has written it
@@ -276,6 +279,7 @@ class Lowering:
         inst = anchor.inst
         name = inst.op.name
         if anchor.kind == "pack":
+            self.packed_loads.add(anchor.source.load)
             direct.write_pack(self, anchor, products.packing(self, anchor, anchor.nest.axis))
         elif anchor.kind == "whole":
             wholes.RULES[name](self, inst)
@@ -347,13 +351,16 @@ def lower(
         lowering.imports.update(alone.IMPORTS)
     if memory.may_fault:
         lowering.imports.update(stop.IMPORTS)
+    lowering.imports.update(memory.imports)
     work = estimate(kernel.body, plan.strides)
+    is_plain = target == "x86" and not counters and numbers is None
+    glue = is_plain and is_glue(kernel.body, plan.strides, lowering.packed_loads)
     text, own = module_texts(lowering)
     parts = (own, *(routine.module for routine in lowering.routines.values()))
     return Lowered(
         text, parts, ENTRY, memory.sites, len(kernel.params), tuple(lowering.imports),
         lowering.waits, 1 if lowering.waits else work.few,
-        work.alone_until if memory.is_asking else 1,
+        work.alone_until if memory.is_asking else 1, 0 if glue else 1,
         None if memory.checks is None else memory.checks.facts(),
     )  # fmt: skip
 
@@ -374,22 +381,19 @@ def check_shared(lowering: Lowering) -> None:
 
     Called last, when it is known what was relied on.
     """
-    e, w, m = lowering.e, lowering.e.w, lowering.memory
-    relied = sorted(lowering.plan.sharing.relied.items())
-    bad = None
+    w, relied = lowering.e.w, lowering.plan.sharing.relied
+    if not relied:
+        return
+    numbers = ", ".join(
+        f"i64 {number}"
+        for (i, j), (reach, same) in sorted(relied.items())
+        for number in (i, j, reach, int(same and reach != ANYWHERE))
+    )
+    kind = f"[{4 * len(relied)} x i64]"
+    w.declare(f"{PAIRS} = private constant {kind} [{numbers}]")
+    lowering.imports.update(SHARES_IMPORT)
     with w.outside(0):
-        if len(relied) > MOST_PAIRS:
-            share(m, any_pair_meets(e, relied))
-            return
-        for (i, j), (reach, same) in relied:
-            together = meet(m, i, j)
-            if reach != ANYWHERE:
-                starts = (e.bound[lowering.kernel.body.params[k]].lane for k in (i, j))
-                gap = e.b.abs(e.b.sub(*(e.b.bitcast(a, t.int64) for a in starts)))
-                near = e.b.lt(gap, e.const(reach))
-                if same:
-                    near = e.b.bit_and(near, e.b.gt(gap, e.const(0)))
-                together = e.b.bit_and(together, near)
-            bad = together if bad is None else e.b.bit_or(bad, together)
-        if bad is not None:
-            share(m, bad)
+        bad, go = w.fresh(), w.new_label("go")
+        w.write(f"{bad} = call i1 @{SHARES}(ptr %args, ptr {PAIRS}, i64 {len(relied)})")
+        w.write(f"br i1 {bad}, label %{lowering.memory.fault_label}, label %{go}")
+        w.label(go)

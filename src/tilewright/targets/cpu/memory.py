@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -15,12 +17,14 @@ from tilewright.targets.checking import KINDS
 from tilewright.targets.cpu.ahead import Ahead
 from tilewright.targets.cpu.bounds import (
     Extent,
+    Found,
     Places,
     Sure,
     any_lane,
     check_indices,
     check_lanes,
     check_row,
+    leave_for,
     leave_if,
     row_inside,
     tile_inside,
@@ -117,6 +121,7 @@ class Memory:
     row_values: dict[tuple, Lane] = field(default_factory=dict)  # loads by one pointer for a row
     tile: Tile = field(default_factory=lambda: Tile(0))  # whose rows are being written
     sure: Sure | None = None  # what holds in all of it, as has been asked
+    pending: list[Found] | None = None  # checks that are to take one branch
     is_by_stride: bool = False  # whether a row has loads that go by a stride known at run time
     takes_near: bool = True  # whether loads of near places have a way of their own
     fault_label: str = "leave"
@@ -124,6 +129,7 @@ class Memory:
     is_asking: bool = False
     may_fault: bool = False
     spare: str = ""  # memory that is there for accesses of no lane
+    imports: dict[str, str] = field(default_factory=dict)  # what is asked before the programs
     moves: str | None = None  # in a loop that may wait: where changes of memory are counted
 
     # --- sites
@@ -157,16 +163,6 @@ class Memory:
             with e.w.outside(0):
                 self.extents[param] = Extent(slot(1), slot(2))
         return self.extents[param]
-
-    def programs(self) -> Lane:
-        """How many programs the launch has."""
-        e = self.e
-        sizes = []
-        for axis in range(3):
-            place = e.w.fresh("slot")
-            e.w.write(f"{place} = getelementptr i64, ptr %args, i64 {GRID_SLOT + axis}")
-            sizes.append(e.b.value(f"load i64, ptr {place}", t.int64, 1))
-        return e.b.mul(e.b.mul(sizes[0], sizes[1]), sizes[2])
 
     # --- taking an access apart
 
@@ -203,12 +199,7 @@ class Memory:
             depth = a.mask.depth if isinstance(a.mask, Prefix) else e.w.at
             e.row.limits[a.limit.text] = Prefix(a.limit, depth)
         if isinstance(a.pointer, Steps) and isinstance(a.mask, (Prefix, Uniform)):
-            inside = self.known_inside(inst, index, a)
-            if inside is None:
-                check_row(self, inst, a)
-            else:
-                with where(e.w, e.b.bit_not(inside)):
-                    check_row(self, inst, a)
+            self.check_whole(inst, index, a)
             self.checked.add(key)
             if self.checks is not None:
                 self.checks.look_at_mask(inst, a.mask)
@@ -227,6 +218,25 @@ class Memory:
                 self.counters.expect(inst)
                 self.expected.add(key)
         return a
+
+    def check_whole(self, inst: Inst, index: tuple[Index, ...], a: Access) -> None:
+        """Check a row at once, unless its tile is known to lie inside."""
+        inside = self.known_inside(inst, index, a)
+        if inside is None:
+            check_row(self, inst, a)
+            return
+        held, self.pending = self.pending, None
+        with where(self.e.w, self.e.b.bit_not(inside)):
+            check_row(self, inst, a)
+        self.pending = held
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """Checks of rows that are made meanwhile, in one scope, take one branch at the end."""
+        self.pending = []
+        yield
+        found, self.pending = self.pending, None
+        leave_for(self, found)
 
     def known_inside(self, inst: Inst, index: tuple[Index, ...], a: Access) -> Lane | None:
         """Whether a row lies inside its argument, if that is known of more than the row."""

@@ -12,7 +12,6 @@ from tilewright.later import later
 from tilewright.targets.cpu.buffers import Buffer, write_buffer
 from tilewright.targets.cpu.clip import Clipper, fill_tail, note_tail
 from tilewright.targets.cpu.cone import evaluated
-from tilewright.targets.cpu.cut_rows import write_pieces
 from tilewright.targets.cpu.evaluate import Evaluator, Row
 from tilewright.targets.cpu.forms import Form, Index, Vector
 from tilewright.targets.cpu.kinds import CHEAP, MOVES
@@ -22,12 +21,13 @@ from tilewright.targets.cpu.pieces import find_sites
 from tilewright.targets.cpu.reductions import UNROLL, RowReductions
 from tilewright.targets.cpu.schedule import Anchor, Nest
 from tilewright.targets.cpu.stores import store
-from tilewright.targets.cpu.tiles import look_at_tile, write_twice
 from tilewright.targets.cpu.widths import lanes_of_chunk
 
 atomics = later("tilewright.targets.cpu.atomics")
 columns = later("tilewright.targets.cpu.columns")
+cut_rows = later("tilewright.targets.cpu.cut_rows")
 rows_ahead = later("tilewright.targets.cpu.rows_ahead")
+tiles = later("tilewright.targets.cpu.tiles")
 
 SHORT_ROW = 4  # chunks that are written one after the other, not as a loop
 LIGHT = 5  # steps of a chunk that takes no longer than the loop around it: 4 chunks a turn
@@ -68,11 +68,11 @@ class NestWriter:
         axis = None if self.is_row else columns.reduced_axis(self, nest)
         self.held = None if axis is None else columns.Held(self, nest, axis)
         dims = [d for d in outer if d != axis]
-        look = look_at_tile(self, nest) if dims and axis is None else None
+        look = tiles.look_at_tile(self, nest) if dims and axis is None else None
         if look is None:
             self.over(dims, index)
         else:
-            write_twice(self, look, lambda: self.over(dims, index))
+            tiles.write_twice(self, look, lambda: self.over(dims, index))
 
     def over(self, dims: list[int], index: list[Index]) -> None:
         """Loops over the outer dimensions, then the row."""
@@ -106,7 +106,7 @@ class NestWriter:
         if self.memory.counters is None and self.memory.checks is None:  # which look at each lane
             sites = find_sites(e, nest.anchors, nest.axis, lambda: self.look_at_all(index))
         if sites:
-            write_pieces(self, index, sites)
+            cut_rows.write_pieces(self, index, sites)
         else:
             self.write_whole(index, width, length)
         self.reductions.finish(index)
@@ -132,8 +132,9 @@ class NestWriter:
         self.memory.is_by_stride = False
         row = list(index)
         row[self.nest.axis] = self.e.row_index()
-        for anchor in self.nest.anchors:
-            self.look_at(anchor, tuple(row))
+        with self.memory.together():
+            for anchor in self.nest.anchors:
+                self.look_at(anchor, tuple(row))
         return tuple(row)
 
     def look_at(self, anchor: Anchor, row: tuple[Index, ...]) -> None:
@@ -296,6 +297,8 @@ class NestWriter:
                     at = self.e.const(start.known + u * width)
                 else:
                     at = self.b.add(start, self.e.const(u * width)) if u else start
+                    if u:
+                        self.e.later[at.text] = start, u * width
                 self.write_chunk(index, at, u)
 
     def write_chunk(self, index: list[Index], start: Lane, copy: int) -> None:

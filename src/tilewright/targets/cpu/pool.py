@@ -6,10 +6,12 @@ import string
 
 from tilewright.targets.cpu.alone import ENTER, LEAVE, POOL_ALONE_IR
 from tilewright.targets.cpu.apart import CALLS, MOST_APART, POOL_APART_IR
+from tilewright.targets.cpu.asked import ASKED_IR, SHARES, STREAMS
 from tilewright.targets.cpu.stop import FAULT, STOP_IR
 from tilewright.targets.cpu.waits import NUMBERS, POOL_WAITS_IR
 
-KERNEL_EXPORTS = (FAULT, "tw_poll", "tw_wait", "tw_go_on", ENTER, LEAVE)  # what kernels call
+# What kernels call.
+KERNEL_EXPORTS = (FAULT, SHARES, STREAMS, "tw_poll", "tw_wait", "tw_go_on", ENTER, LEAVE)
 EXPORTS = ("tw_parallel", "tw_raise", "tw_reset", *KERNEL_EXPORTS)
 
 # The number of Linux's futex system call, and a pause as declared and as called.
@@ -400,12 +402,16 @@ def pool_ir(arch: str) -> str:
     """The pool for Linux on `arch`, one of `FUTEX_CALL`; any processor of that kind can run it."""
     declared, pause = _PAUSES[arch]
     parts = _POOL + POOL_ALONE_IR + POOL_APART_IR + POOL_WAITS_IR
-    return STOP_IR + string.Template(parts).substitute(
-        NUMBERS,
-        **CALLS[arch],
-        futex=FUTEX_CALL[arch],
-        apart=MOST_APART,
-        apart_bytes=8 * MOST_APART,
-        pause=pause,
-        pause_declared=declared,
+    return (
+        STOP_IR
+        + ASKED_IR
+        + string.Template(parts).substitute(
+            NUMBERS,
+            **CALLS[arch],
+            futex=FUTEX_CALL[arch],
+            apart=MOST_APART,
+            apart_bytes=8 * MOST_APART,
+            pause=pause,
+            pause_declared=declared,
+        )
     )

@@ -173,7 +173,10 @@ def comparison(less: bool, equal: bool) -> Callable:
         def make() -> Lane:
             limit = e.b.sub(wide(e, larger.lane), wide(e, smaller.base))
             limit = e.b.add(limit, e.const(1)) if equal else limit
-            return unless_wrapped(e, smaller, limit)
+            limit = unless_wrapped(e, smaller, limit)
+            if not e.whole:
+                return limit
+            return e.b.minimum(e.b.maximum(limit, e.const(0)), e.const(e.span))
 
         return Prefix(e.at(depth, make), depth)
 

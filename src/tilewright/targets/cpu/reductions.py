@@ -11,17 +11,17 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Value, walk
 from tilewright.ir.types import DType
 from tilewright.later import later
-from tilewright.passes.commutes import commutes
 from tilewright.targets.cpu.branches import meet
 from tilewright.targets.cpu.buffers import read_raw, write_buffer
 from tilewright.targets.cpu.evaluate import Evaluator
-from tilewright.targets.cpu.extremes import extreme_number, has_range
 from tilewright.targets.cpu.forms import Form, Index, Steps, Uniform, Vector
 from tilewright.targets.cpu.loops import Carried, Loop
-from tilewright.targets.cpu.rows import shuffle, shuffle_pair
 from tilewright.targets.cpu.schedule import Anchor, Nest
 
+commutes = later("tilewright.passes.commutes")
+extremes = later("tilewright.targets.cpu.extremes")
 regions = later("tilewright.targets.cpu.regions")
+rows = later("tilewright.targets.cpu.rows")
 
 OPPOSITE = {"max": "min", "min": "max"}
 UNROLL = 4  # accumulators of a reduction: one costs 1.9x (latency), eight spill on streams
@@ -43,7 +43,7 @@ def keeps_order(inst: Inst) -> bool:
     """Whether the operands of a reduction's function may not change places."""
     if inst.attrs.get("combine") or inst.attrs.get("any_order"):
         return False
-    return not commutes(inst.blocks[0])
+    return not commutes.commutes(inst.blocks[0])
 
 
 @dataclass(eq=False, slots=True)
@@ -93,7 +93,7 @@ class RowReductions:
         if combine and dtypes[0].is_float:
             # Sums round once, and fp32 holds the extremes of all narrower floats.
             dtypes = [t.float32 if d.bits < 32 else d for d in dtypes]
-            if combine in OPPOSITE and not has_range(self.b, dtypes[0]):
+            if combine in OPPOSITE and not extremes.has_range(self.b, dtypes[0]):
                 names, dtypes = [combine, OPPOSITE[combine]], dtypes * 2
         out = Reduction(inst, dtypes, names, keeps_order(inst))
         width = self.e.row.width
@@ -108,7 +108,7 @@ class RowReductions:
 
     def nothing(self, combine: str, dtype: DType) -> int | float:
         """What an accumulator begins with; where NaN gives way to every number, that."""
-        if combine in OPPOSITE and has_range(self.b, dtype):
+        if combine in OPPOSITE and extremes.has_range(self.b, dtype):
             return nan
         return identity(combine, dtype)
 
@@ -209,11 +209,11 @@ class RowReductions:
             # As one row of twice the width, of which each lane and the next become one.
             even, odd = (list(range(i, 2 * xs[0].width, 2)) for i in (0, 1))
             pairs = list(zip(xs, ys, strict=True))
-            xs = [shuffle_pair(self.e, x, y, even) for x, y in pairs]
-            ys = [shuffle_pair(self.e, x, y, odd) for x, y in pairs]
+            xs = [rows.shuffle_pair(self.e, x, y, even) for x, y in pairs]
+            ys = [rows.shuffle_pair(self.e, x, y, odd) for x, y in pairs]
         if not reduction.is_extreme:
-            if reduction.combine in OPPOSITE and has_range(self.b, xs[0].dtype):
-                return [extreme_number(self.b, reduction.combine, xs[0], ys[0])]
+            if reduction.combine in OPPOSITE and extremes.has_range(self.b, xs[0].dtype):
+                return [extremes.extreme_number(self.b, reduction.combine, xs[0], ys[0])]
             return regions.combined(self.e, reduction.inst, xs, ys, rising)
         out = []
         for name, x, y in zip(reduction.names, xs, ys, strict=True):
@@ -271,7 +271,7 @@ class RowReductions:
             )
         while (width := lanes[0].width) > 1:
             first, second = (
-                [shuffle(self.e, x, list(range(i, width, 2))) for x in lanes] for i in (0, 1)
+                [rows.shuffle(self.e, x, list(range(i, width, 2))) for x in lanes] for i in (0, 1)
             )
             lanes = regions.combined(self.e, reduction.inst, first, second)
         return lanes

@@ -2,74 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
-from tilewright.codegen.literals import Lane
-from tilewright.ir import types as t
 from tilewright.ir.inst import Kernel, Value
 from tilewright.passes.origins import root_params
 from tilewright.passes.strides import Strides
-from tilewright.targets.cpu.launch import HEAD_SLOTS
-
-if TYPE_CHECKING:
-    from tilewright.targets.cpu.evaluate import Evaluator
 
 ANYWHERE = 1 << 61  # arguments may not meet at all
 FAR_APART = 1 << 60  # they may only start at one place
-MOST_PAIRS = 16  # of arguments that are compared one by one; more are looked up in a table
-
-# Whether two arguments of a table meet that may not. A row of it says where among the slots both
-# are (value, lowest and highest address), and how far apart they may not start, from 0 or 1 on.
-ANY_MEETS = """
-define internal i1 @tw_any_meets(ptr %args, ptr %table, i64 %count) {
-  br label %head
-head:
-  %k = phi i64 [ 0, %0 ], [ %n, %next ]
-  %more = icmp ult i64 %k, %count
-  br i1 %more, label %body, label %none
-body:
-  %row = getelementptr [4 x i64], ptr %table, i64 %k
-  %first = load i64, ptr %row
-  %p1 = getelementptr i64, ptr %row, i64 1
-  %second = load i64, ptr %p1
-  %p2 = getelementptr i64, ptr %row, i64 2
-  %least = load i64, ptr %p2
-  %p3 = getelementptr i64, ptr %row, i64 3
-  %reach = load i64, ptr %p3
-  %x = getelementptr i64, ptr %args, i64 %first
-  %y = getelementptr i64, ptr %args, i64 %second
-  %x1 = getelementptr i64, ptr %x, i64 1
-  %x2 = getelementptr i64, ptr %x, i64 2
-  %y1 = getelementptr i64, ptr %y, i64 1
-  %y2 = getelementptr i64, ptr %y, i64 2
-  %xv = load i64, ptr %x
-  %xl = load i64, ptr %x1
-  %xh = load i64, ptr %x2
-  %yv = load i64, ptr %y
-  %yl = load i64, ptr %y1
-  %yh = load i64, ptr %y2
-  %a = icmp slt i64 %xl, %yh
-  %b = icmp slt i64 %yl, %xh
-  %apart = sub i64 %xv, %yv
-  %back = sub i64 0, %apart
-  %ahead = icmp sge i64 %apart, 0
-  %gap = select i1 %ahead, i64 %apart, i64 %back
-  %c = icmp sge i64 %gap, %least
-  %d = icmp slt i64 %gap, %reach
-  %ab = and i1 %a, %b
-  %cd = and i1 %c, %d
-  %bad = and i1 %ab, %cd
-  br i1 %bad, label %some, label %next
-next:
-  %n = add i64 %k, 1
-  br label %head
-none:
-  ret i1 false
-some:
-  ret i1 true
-}
-"""
 
 
 class Reliance(NamedTuple):
@@ -127,16 +68,3 @@ class Sharing:
                 return False
             p, q = x.operands[0], y.operands[0]
         return p in self.params and q in self.params
-
-
-def any_pair_meets(e: Evaluator, pairs: Iterable[tuple[tuple[int, int], Reliance]]) -> Lane:
-    """Whether two arguments of some pair share memory that were taken not to."""
-    rows: list[int] = []
-    for (i, j), (reach, same) in pairs:
-        rows += [HEAD_SLOTS + 3 * i, HEAD_SLOTS + 3 * j, int(same), reach]
-    numbers = ", ".join(f"i64 {n}" for n in rows)
-    table = f"@tw_pairs.{len(e.w.declared)}"
-    e.w.declare(f"{table} = private constant [{len(rows)} x i64] [{numbers}]")
-    e.w.declare(ANY_MEETS)
-    call = f"call i1 @tw_any_meets(ptr %args, ptr {table}, i64 {len(rows) // 4})"
-    return e.b.value(call, t.int1, 1)

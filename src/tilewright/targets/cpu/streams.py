@@ -17,15 +17,14 @@ from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Kernel
 from tilewright.passes.origins import read_params
-from tilewright.targets.cpu.bounds import meet
-from tilewright.targets.cpu.sharing import ANYWHERE, MOST_PAIRS, Reliance, any_pair_meets
+from tilewright.targets.cpu.asked import STREAMS, STREAMS_IMPORT
 
 if TYPE_CHECKING:
     from tilewright.targets.cpu.memory import Access, Memory
     from tilewright.targets.cpu.schedule import Anchor
 
 LINE = 64  # bytes
-LEAST_PART = 4  # of the last cache, that a store fills at least
+READS = "@tw_reads"
 USUAL_CACHE = 32 << 20  # where the system does not tell
 FENCE = "declare void @llvm.x86.sse.sfence()"
 NONTEMPORAL = "!0 = !{i32 1}"
@@ -50,7 +49,6 @@ class Streams:
     once: set[Inst] = field(init=False)  # what a program runs at most once
     large: dict[Inst, Lane | None] = field(default_factory=dict)
     rows: dict[tuple, Lane] = field(default_factory=dict)  # access -> if its row does
-    all_read: Lane | None = None  # bytes of what is read
     are_used: bool = False
     # Of the turn that is being written: its stores, plain and past the caches, and where they go.
     turn: list[tuple[str, str]] | None = None
@@ -85,31 +83,15 @@ class Streams:
         return self.large[inst]
 
     def find_large(self, m: Memory, inst: Inst, param: int) -> Lane:
-        b, const, own = m.e.b, m.e.const, m.extent(param)
-        size = b.sub(own.high, own.low)
+        pointer, each = inst.operands[0].type, 0
         if inst in self.once:
-            pointer = inst.operands[0].type
             each = pointer.size * pointer.dtype.element_ty.bytes
-            size = b.minimum(size, b.mul(m.programs(), const(each)))
-        large = b.ge(size, const(cache_bytes() // LEAST_PART))
-        if len(self.read) > MOST_PAIRS // 2:
-            pairs = [((param, k), Reliance(ANYWHERE, False)) for k in sorted(self.read)]
-            large = b.bit_and(large, b.bit_not(any_pair_meets(m.e, pairs)))
-        else:
-            for k in sorted(self.read):
-                large = b.bit_and(large, b.bit_not(meet(m, param, k)))
-        total = b.add(size, self.bytes_read(m))
-        return b.bit_and(large, b.ge(total, const(cache_bytes())))
-
-    def bytes_read(self, m: Memory) -> Lane:
-        """The size of all storages that the kernel reads from."""
-        if self.all_read is None:
-            b = m.e.b
-            self.all_read = m.e.const(0)
-            for k in sorted(self.read):
-                other = m.extent(k)
-                self.all_read = b.add(self.all_read, b.sub(other.high, other.low))
-        return self.all_read
+        m.imports.update(STREAMS_IMPORT)
+        reads = ", ".join(f"i64 {k}" for k in sorted(self.read))
+        m.e.w.declare(f"{READS} = private constant [{len(self.read)} x i64] [{reads}]")
+        numbers = f"i64 {param}, i64 {each}, ptr {READS}, i64 {len(self.read)}"
+        call = f"call i1 @{STREAMS}(ptr %args, {numbers}, i64 {cache_bytes()})"
+        return m.e.b.value(call, t.int1, 1)
 
     def store(self, m: Memory, key: tuple, a: Access, lane: Lane) -> None:
         """Store a whole chunk, past the caches where its row goes there."""

@@ -20,6 +20,7 @@ from tilewright.codegen import llvm
 from tilewright.later import later
 from tilewright.locks import Lock
 from tilewright.targets.cpu.alone import PYTHON_ALONE_IR
+from tilewright.targets.cpu.asked import ASKED_IR
 from tilewright.targets.cpu.pool import EXPORTS, FUTEX_CALL, KERNEL_EXPORTS, pool_ir
 from tilewright.targets.cpu.stop import POLL_IR
 from tilewright.targets.cpu.waits import MOST_TOGETHER, NUMBERS, PYTHON_WAITS_IR
@@ -125,7 +126,8 @@ def is_native() -> bool:
 
 def python_pool_ir() -> str:
     """What kernels call where Python's threads are the pool."""
-    return POLL_IR + PYTHON_ALONE_IR + string.Template(PYTHON_WAITS_IR).substitute(NUMBERS)
+    waits = string.Template(PYTHON_WAITS_IR).substitute(NUMBERS)
+    return POLL_IR + ASKED_IR + PYTHON_ALONE_IR + waits
 
 
 def compile_pool() -> bytes:

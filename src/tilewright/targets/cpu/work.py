@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from math import ceil, log2, prod
 
-from tilewright.ir.inst import Block, Inst
+from tilewright.ir.inst import Block, Inst, Value
 from tilewright.passes.constants import integer
 from tilewright.passes.strides import Strides
 from tilewright.targets.cpu.kinds import CONTROL
@@ -21,6 +21,9 @@ PLAIN, LOCKED = 0.3, 3.0  # an atomic among neighbours that no other thread meet
 PLAIN_GATHERED, LOCKED_GATHERED = 0.5, 15.0  # mostly the way of a cache line to another core
 TRIPS = 256  # of a loop whose number of rounds is not known: what stands in it is what counts
 HAND_OVER = 3000  # ns that it takes until a second thread helps
+FEWEST_TRIPS = 8  # of a loop whose number of rounds is not known: what stands around it counts too
+LITTLE = 0.05  # of the time of products, that all else may take to be nothing but glue
+FEWEST_ROWS, LEAST_PRODUCT = 32, 500  # the second in ns: of smaller ones, glue is a part that shows
 
 
 @dataclass(slots=True)
@@ -67,6 +70,32 @@ def count(block: Block, times: float, strides: Callable[..., Strides], work: Wor
             work.is_known = work.is_known and rounds is not None
             for inner in inst.blocks:
                 count(inner, times * (TRIPS if rounds is None else rounds), strides, work)
+
+
+def is_glue(body: Block, strides: Callable[..., Strides], packed: Collection[Inst]) -> bool:
+    """Whether products, and the packing of these loads by routines, take nearly all the time.
+
+    LLVM takes a quarter of the time over what surrounds them where it does not improve it.
+    """
+    product, rest = 0.0, 0.0
+    data: set[Value] = set()  # not where something lies, nor masks, which are computed for a tile
+    todo = [(body, 1.0)]
+    while todo:
+        block, times = todo.pop()
+        for inst in block.insts:
+            rounds = trips(inst)
+            todo += [(b, times * (FEWEST_TRIPS if rounds is None else rounds)) for b in inst.blocks]
+            if inst.op.name == "dot":
+                rows = inst.result.type.shape[-2]
+                if rows < FEWEST_ROWS or cost(inst, strides) < LEAST_PRODUCT:
+                    return False
+                product += times * cost(inst, strides)
+            elif inst.op.is_pure and not inst.blocks and data.isdisjoint(inst.operands):
+                continue
+            elif inst not in packed:
+                rest += times * cost(inst, strides)
+            data.update(inst.results)
+    return rest < LITTLE * product
 
 
 def trips(inst: Inst) -> float | None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import Iterator
+from typing import Any
 
 # Instructions that give the same wherever they stand.
 PURE = {
@@ -81,14 +80,9 @@ class Writer:
         self.declare("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
         self.write(f"call void @llvm.memset.p0.i64(ptr {place}, i8 {byte}, i64 {size}, i1 false)")
 
-    @contextlib.contextmanager
-    def outside(self, depth: int) -> Iterator[None]:
-        """Write to the scope at `depth`."""
-        before, self.at = self.at, depth
-        try:
-            yield
-        finally:
-            self.at = before
+    def outside(self, depth: int) -> _Outside:
+        """`with w.outside(depth):` writes to the scope at `depth`."""
+        return _Outside(self, depth)
 
     def label(self, name: str) -> None:
         """Begin a block in the scope being written to."""
@@ -126,3 +120,19 @@ class Writer:
         name = self.fresh("buf")
         self.allocas.append(f"  {name} = alloca [{count} x {type}], align 64")
         return name
+
+
+class _Outside:
+    """A context; hundreds are entered for each kernel, so it is not made by a generator."""
+
+    __slots__ = ("before", "depth", "writer")
+
+    def __init__(self, writer: Writer, depth: int):
+        self.writer = writer
+        self.depth = depth
+
+    def __enter__(self) -> None:
+        self.before, self.writer.at = self.writer.at, self.depth
+
+    def __exit__(self, *exc: Any) -> None:
+        self.writer.at = self.before
