@@ -12,6 +12,7 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Block, Inst, Kernel, Value, walk
 from tilewright.ir.rewrite import count_uses
 from tilewright.ops import dot
+from tilewright.passes.sizes import Sizes
 from tilewright.targets.counting import SITE_WORDS, work_of
 from tilewright.targets.cuda import ahead, assign, control, dot_table, numbers, rules, wgmma
 from tilewright.targets.cuda.arch import ENTRY, Arch
@@ -64,6 +65,7 @@ class Lowering:
             self.memory.counters = self.counters
             self.e.on_use = self.counters.shared
         self.axes = axes(kernel)
+        self.sizes = Sizes()
         self.uses = count_uses(kernel)
         self.tiles: dict[Value, Tile] = {}
         self.staged: dict[Value, Staged] = {}  # what was copied to shared memory ahead
@@ -233,6 +235,7 @@ def write_body(x: Lowering) -> None:
         w.branch_often(fine.text, safe, careful)
         w.label(safe)
         x.block(body)
+        x.guard.doubts.tell()
         w.write("ret void")
         if len(w.lines) <= MOST_LINES:
             x.restart()
@@ -245,6 +248,7 @@ def write_body(x: Lowering) -> None:
         x.guard.proven.clear()
         w.here = "entry"
     x.block(body)
+    x.guard.doubts.tell()
 
 
 def bind_params(x: Lowering) -> list[str]:
