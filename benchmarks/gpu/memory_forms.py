@@ -113,7 +113,7 @@ def list_forms() -> list[Case]:
                  lambda: [normal(131072, 64), empty(131072, 8), empty(131072, 8, dtype=INT32),
                           131072], (4096,), [1, 2], E=64, K=8, ROWS=32),
         bytes_of("compaction 2^26 fp32", "compact_kernel", 6 * N,
-                 lambda: [normal(N), empty(N), empty(1, dtype=INT32), N], (N // 2048,), [2],
+                 lambda: [normal(N), empty(4 * N), empty(1, dtype=INT32), N], (N // 2048,), [2],
                  zeroed=True, BLOCK=2048),
         bytes_of("average pool 3x3 32x64x224x224 fp32", "average_pool_kernel",
                  5 * 2048 * 224 * 224,

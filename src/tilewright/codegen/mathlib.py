@@ -59,6 +59,7 @@ UNIT_ACCURACY = {
         "rsqrt": {"fp32": 2.0},
         "sin": {"fp32": 1.6},
         "cos": {"fp32": 1.6},
+        "log": {"fp32": 0.9},
     },
 }
 

@@ -81,7 +81,7 @@ def turns(
     w.branch_if(more.text, inside, leave)
     w.label(inside)
     heads = ring.values() if ring else []
-    with x.memory.hazards.loop(inst.blocks), x.guard.doubts.loop() as found:
+    with x.memory.hazards.loop(inst), x.guard.doubts.loop() as found:
         x.bind([body.params[0]], [uniform(counter, x.layout(body.params[0]))])
         x.bind(params, carried)
         if ring:
@@ -155,7 +155,7 @@ def while_loop(x: Lowering, inst: Inst) -> list[Tile]:
     phis = fresh_phis(e, starts)
     carried = tiles_of(phis, starts)
     x.bind(condition.params, carried)
-    with x.memory.hazards.loop(inst.blocks):
+    with x.memory.hazards.loop(inst):
         with x.guard.doubts.block():
             test = x.block(condition)[0].lane
         w.branch_if(test.text, inside, leave)

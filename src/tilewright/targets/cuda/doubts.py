@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
-from tilewright.ir.inst import Inst
+from tilewright.ir.inst import Inst, Value
 
 if TYPE_CHECKING:
     from tilewright.targets.cuda.guard import Guard
@@ -66,10 +66,27 @@ class Doubts:
         self.guard = guard
         self.frames = [Frame()]
         self.is_off = False
+        self.loaded: dict[Value, bool] = {}
 
-    def takes(self, count: int) -> bool:
-        """Whether so many accesses of a thread are to be remembered here."""
-        return count <= MOST and not self.is_off and not self.guard.e.w.is_apart
+    def takes(self, inst: Inst, count: int) -> bool:
+        """Whether an access by so many instructions of a thread is to be told later.
+
+        Outside of loops a branch costs little, unless it waits for what was loaded before.
+        """
+        if self.is_off or self.guard.e.w.is_apart:
+            return False
+        if self.frames[-1].is_loop:
+            return count <= MOST
+        return count == 1 and self.is_loaded(inst.operands[inst.op.access.pointer])
+
+    def is_loaded(self, value: Value) -> bool:
+        """Whether a value is computed from something in memory."""
+        if value not in self.loaded:
+            inst = value.inst
+            self.loaded[value] = inst is not None and (
+                inst.op.access is not None or any(map(self.is_loaded, inst.operands))
+            )
+        return self.loaded[value]
 
     def of(self, inst: Inst) -> FirstWrong:
         """What was found of an instruction before, to be added to."""

@@ -11,6 +11,7 @@ from tilewright.ir.inst import Block, Inst
 from tilewright.ops import control
 from tilewright.targets.cuda.doubts import Doubts, FirstWrong
 from tilewright.targets.cuda.early import Early
+from tilewright.targets.cuda.index import indexed_inside
 from tilewright.targets.cuda.memory import Place, Vector
 from tilewright.targets.cuda.reach import Reach
 
@@ -42,6 +43,7 @@ class Guard:
         self.doubts = Doubts(self)
         self.ends: dict[int, tuple[Lane, Lane]] = {}
         self.rooms: dict[tuple[int, int], tuple[Lane, Lane]] = {}
+        self.places: dict[tuple[int, int], Lane] = {}
 
     def guarded(
         self,
@@ -60,9 +62,11 @@ class Guard:
         param = self.x.memory.param(inst)
         if not self.is_checked(inst):
             return [perform(k, mask) for k, mask in enumerate(masks)]
-        if self.is_careful or self.doubts.takes(len(vectors)):
+        if self.is_careful or self.doubts.takes(inst, len(vectors)):
             return self.each(inst, param, vectors, masks, size, perform)
         fine = self.tile_inside(inst)
+        if fine is None:
+            fine = indexed_inside(self, inst, param, vectors, masks)
         if fine is None:
             anchors = {v.place.pointer.text for v in vectors}
             if len(anchors) == len(vectors):
@@ -123,6 +127,8 @@ class Guard:
                 fine = self.e.both(fine, found)
         for step in steps if fine is not None else ():
             fine = self.e.both(fine, b.gt(step, b.const(0, step.dtype)))
+        for condition in early.needed.values() if fine is not None else ():
+            fine = self.e.both(fine, condition)
         return fine
 
     def be_careful(self) -> None:
@@ -130,6 +136,7 @@ class Guard:
         self.proven.clear()
         self.is_careful = True
         self.doubts.is_off = True
+        self.rooms.clear()
 
     def in_two_ways(
         self,
@@ -179,20 +186,41 @@ class Guard:
     ) -> list[list[Lane]]:
         """Every vector checked by itself; reports are made later, or else apart."""
         e, w = self.e, self.e.w
-        is_later = self.doubts.takes(len(vectors))
-        out, first_wrong = [], self.doubts.of(inst) if is_later else FirstWrong(self)
+        later = self.doubts.of(inst) if self.doubts.takes(inst, len(vectors)) else None
+        out, some = [], None
         for k, (v, mask) in enumerate(zip(vectors, masks, strict=True)):
             ok = self.inside(param, v.place, size * len(v.registers))
-            first_wrong.add(self.x.memory.address(v.place), e.both(mask, e.b.bit_not(ok)))
-            out.append(perform(k, e.both(mask, ok)))
-        if out and not is_later:
+            on = e.both(mask, ok)
+            # Of two conditions that are at hand: as one of its own it would be compared anew.
+            wrong = e.b.bit_not(ok) if mask is None else e.b.bit_xor(mask, on)
+            if later is not None:
+                later.add(self.x.memory.address(v.place), wrong)
+            some = wrong if some is None else e.b.bit_or(some, wrong)
+            out.append(perform(k, on))
+        if out and later is None:
             tell, on = w.new_label("outside"), w.new_label("on")
-            w.branch_often(e.b.bit_not(first_wrong.any).text, on, tell)
+            w.branch_often(e.b.bit_not(some).text, on, tell)
             with w.apart(tell):
-                first_wrong.report(inst)
+                self.find_first(inst, param, vectors, masks, size).report(inst)
                 w.branch(on)
             w.label(on)
         return out
+
+    def find_first(
+        self,
+        inst: Inst,
+        param: int,
+        vectors: Sequence[Vector],
+        masks: Sequence[Lane | None],
+        size: int,
+    ) -> FirstWrong:
+        """Which access lies outside; computed anew, as the ways to get here hold nothing for it."""
+        first_wrong = FirstWrong(self)
+        for v, mask in zip(vectors, masks, strict=True):
+            ok = self.inside(param, v.place, size * len(v.registers))
+            wrong = self.e.both(mask, self.e.b.bit_not(ok))
+            first_wrong.add(self.x.memory.address(v.place), wrong)
+        return first_wrong
 
     # --- tests
 

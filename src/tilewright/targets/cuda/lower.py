@@ -23,6 +23,7 @@ from tilewright.targets.cuda.guard import Guard
 from tilewright.targets.cuda.layout import Layout
 from tilewright.targets.cuda.lending import SHARED, SharedMemoryError
 from tilewright.targets.cuda.memory import Memory
+from tilewright.targets.cuda.orders import Orders
 from tilewright.targets.cuda.site_facts import describe_sites
 from tilewright.targets.cuda.tiles import Staged, Tile, convert, uniform
 
@@ -67,6 +68,7 @@ class Lowering:
         self.axes = axes(kernel)
         self.sizes = Sizes()
         self.uses = count_uses(kernel)
+        self.orders = Orders(kernel, self.memory.roots, self.is_used)
         self.tiles: dict[Value, Tile] = {}
         self.staged: dict[Value, Staged] = {}  # what was copied to shared memory ahead
         self.places: dict[Value, Staged] = {}  # where operands are to be put
@@ -241,6 +243,7 @@ def write_body(x: Lowering) -> None:
             x.restart()
             x.guard.be_careful()
             w.label(careful)
+            w.start_anew()
             x.block(body)
             return
         del w.lines[start[0] :], w.rare[start[1] :]

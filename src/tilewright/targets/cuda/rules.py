@@ -11,7 +11,9 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Value
 from tilewright.ops import math
 from tilewright.targets.cuda import atomics, dots, memory, messages, reduce, scan, sort, wholes
+from tilewright.targets.cuda.halves import can_halve, halved
 from tilewright.targets.cuda.layout import Layout
+from tilewright.targets.cuda.narrow import can_pair, paired
 from tilewright.targets.cuda.tiles import Tile, tile, uniform
 from tilewright.targets.cuda.widen import FOUR, can_widen, widened
 
@@ -27,6 +29,10 @@ def elementwise(x: Lowering, inst: Inst) -> Tile:
     operands = [x.tile(v, layout) for v in inst.operands]
     if inst.op is math.cast and is_widened(x, inst, operands[0]):
         return tile(layout, widened(x.e, operands[0].lanes, inst.result.type.dtype))
+    if inst.op is math.cast and is_paired(x, inst, operands[0]):
+        return tile(layout, paired(x.e, operands[0].lanes, inst.result.type.dtype))
+    if can_halve(inst, x.arch) and not any(o.uniform for o in operands):
+        return tile(layout, halved(x.e, inst, *(o.lanes for o in operands)))
     is_angle = inst.op in NEAR and is_near(x, inst.operands[0])
     made: dict[tuple, Lane] = {}
     lanes = []
@@ -48,6 +54,12 @@ def is_widened(x: Lowering, inst: Inst, held: Tile) -> bool:
     """Whether a cast is of bytes that differ, which are best taken together."""
     several = not held.uniform and held.layout.registers % FOUR == 0
     return several and can_widen(held.dtype, inst.result.type.dtype, x.arch.capability)
+
+
+def is_paired(x: Lowering, inst: Inst, held: Tile) -> bool:
+    """Whether a cast is from or to floats of 8 bits, as the chip does it."""
+    to, rounding = inst.result.type.dtype, inst.attrs.get("rounding", "rtne")
+    return not held.uniform and can_pair(held.dtype, to, x.arch.capability, rounding)
 
 
 def equal_groups(x: Lowering, inst: Inst, layout: Layout) -> list[tuple[int, ...]]:
