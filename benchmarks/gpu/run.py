@@ -26,12 +26,15 @@ import torch  # noqa: E402
 from attention_forms import attention_forms  # noqa: E402
 from cases import Case, Run, all_cases  # noqa: E402
 from forms import row_forms  # noqa: E402
+from memory_forms import memory_forms  # noqa: E402
 from product_forms import product_forms  # noqa: E402
 
 import tilewright as tw  # noqa: E402
 from tilewright import compat  # noqa: E402
 
-SOURCES = ("elementwise", "rows", "moves", "products", "linear", "attention", "scans")
+SOURCES = (
+    "elementwise", "rows", "moves", "products", "linear", "attention", "scans", "layers", "lists",
+)  # fmt: skip
 ENDINGS = ("_kernel", "TensorDescriptor")  # of the names that launches use
 FLUSHED = 512 << 20  # long enough to write that launches are queued before it is over
 COMPILED = ("softmax 16384", "layer norm 8192", "rms norm 8192")  # torch.compile is slow to begin
@@ -191,7 +194,8 @@ def main() -> None:
         contenders["triton"] = triton
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}", flush=True)
     out = options.json.open("w") if options.json else None
-    for case in [*all_cases(), *row_forms(), *product_forms(), *attention_forms()]:
+    forms = [*row_forms(), *memory_forms(), *product_forms(), *attention_forms()]
+    for case in [*all_cases(), *forms]:
         if options.names and not any(name in case.name for name in options.names):
             continue
         row = measure(case, contenders, options.repeats)

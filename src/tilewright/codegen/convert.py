@@ -85,10 +85,22 @@ def _float_to_int(b: Lanes, x: Lane, dtype: DType) -> Lane:
         x = b.cast(x, ty.float32)
     if x.width > 1 and b.target == "x86":
         return _clamp_to_int(b, x, dtype)
+    if b.target == "nvptx" and x.dtype is ty.float32 and dtype.bits <= 32:
+        return _convert_to_int(b, x, dtype)
     sign = "si" if dtype.is_signed else "ui"
     lanes = "" if x.width == 1 else f"v{x.width}"
     name = f"llvm.fpto{sign}.sat.{lanes}i{dtype.bits}.{lanes}f{x.dtype.bits}"
     return b.call(name, dtype, x)
+
+
+def _convert_to_int(b: Lanes, x: Lane, dtype: DType) -> Lane:
+    """By NVIDIA's instruction, which saturates and takes NaN to 0 by itself."""
+    kind = f"{'s' if dtype.is_signed else 'u'}{dtype.bits}"
+    wide = ty.int16 if dtype.bits == 16 else ty.int32
+    letter = "h" if dtype.bits == 16 else "r"
+    text = f'asm "cvt.rzi.{kind}.f32 $0, $1;", "={letter},f"'
+    made = b.value(f"call {llvm_type(wide)} {text}({x.typed})", wide, 1)
+    return b.cast(made, dtype)
 
 
 def _clamp_to_int(b: Lanes, x: Lane, dtype: DType) -> Lane:
@@ -155,6 +167,13 @@ def _widen(b: Lanes, x: Lane) -> Lane:
 def bf16_to_f32(b: Lanes, x: Lane) -> Lane:
     wide = b.cast(b.bitcast(x, ty.uint16), ty.uint32)
     return b.bitcast(b.shl(wide, b.like(wide, 16)), ty.float32)
+
+
+def upper_half(b: Lanes, x: Lane) -> Lane:
+    """An f32 as bf16, given that it is one."""
+    bits = b.bitcast(x, ty.uint32)
+    upper = b.cast(b.shr(bits, b.like(bits, 16)), ty.uint16)
+    return b.bitcast(upper, ty.bfloat16)
 
 
 def f16_to_f32(b: Lanes, x: Lane) -> Lane:

@@ -208,9 +208,23 @@ def _log_sum(b: Lanes, e: Lane, f: Lane, extra: Lane | None) -> Lane:
     return b.add(total, b.sub(rest, b.sub(h, b.fma(e, b.like(e, low), r))))
 
 
+def _quick_log(b: Lanes, x: Lane) -> Lane:
+    """The natural logarithm within 0.9 ulp, in fewer steps."""
+    e, f = decompose(b, x)
+    near = b.fma(b.mul(f, f), horner(b, f, (-0.5, *LOG_F32)), f)
+    out = b.fma(e, b.like(e, LN_2), near)
+    # Infinity stays, NaN too, and of what is below 0 the difference of infinities is NaN.
+    code = b.bitcast(x, bits_dtype(x.dtype))
+    inf = b.like(x, INF)
+    out = b.select(b.ge(code, b.like(code, bits_of(INF, x.dtype))), b.fma(x, inf, inf), out)
+    return b.select(b.eq(x, b.like(x, 0.0)), b.like(x, -INF), out)
+
+
 @elementary
 def log(b: Lanes, x: Lane) -> Lane:
     """The natural logarithm."""
+    if by_unit(b, x):
+        return _quick_log(b, x)
     e, f = decompose(b, x)
     return _log_edges(b, x, 0.0, _log_sum(b, e, f, None))
 

@@ -25,6 +25,9 @@ _FLOAT = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne":
 _TRUTH = {"true": True, "false": False, "splat (i1 true)": True, "splat (i1 false)": False}
 
 
+HALVES = (ty.float16, ty.bfloat16)
+
+
 class Lanes:
     """Instructions on lane groups, by dtype; operands of width 1 are splatted to the wider one.
 
@@ -302,6 +305,8 @@ class Lanes:
     def neg(self, x: Lane) -> Lane:
         if not x.dtype.is_float:
             return self.sub(self.like(x, 0), x)
+        if x.dtype in HALVES:
+            return self._of_bits(self.bit_xor, x, 0x8000)
         if x.dtype.bits < 32:
             return self._narrow(self.neg, x)
         return self.value(f"fneg {x.typed}", x.dtype, x.width)
@@ -310,7 +315,14 @@ class Lanes:
         """The absolute value; that of the least integer wraps to itself."""
         if x.dtype.is_signed:
             return self.intrinsic("abs", x, "i1 false")
+        if x.dtype in HALVES:
+            return self._of_bits(self.bit_and, x, 0x7FFF)
         return self._unary("fabs", x) if x.dtype.is_float else x
+
+    def _of_bits(self, method: Callable[..., Lane], x: Lane, mask: int) -> Lane:
+        """Bits of a float of 16, without rounding."""
+        bits = self.bitcast(x, ty.uint16)
+        return self.bitcast(method(bits, self.like(bits, mask)), x.dtype)
 
     def _unary(self, name: str, *lanes: Lane) -> Lane:
         if lanes[0].dtype.bits < 32:
@@ -477,6 +489,9 @@ class Lanes:
     def _extreme(self, name: str, better: Callable, x: Lane, y: Lane, nan_wins: bool) -> Lane:
         """The better of two; of equals (as -0 and 0) the second, of a number and NaN as told."""
         x, y = self._pair(x, y)
+        if x.dtype is ty.bfloat16 and self.target == "nvptx":
+            wide = (self.cast(v, ty.float32) for v in (x, y))
+            return convert.upper_half(self, self._extreme(name, better, *wide, nan_wins))
         if x.dtype.is_float and x.dtype.bits < 32:
             return self._narrow(lambda p, q: self._extreme(name, better, p, q, nan_wins), x, y)
         if x.dtype.is_float and self.target == "nvptx":

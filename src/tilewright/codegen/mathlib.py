@@ -11,11 +11,13 @@ _MODULES = {
     ),
     "power": ("cbrt", "pow", "rsqrt"),
     "special": ("erf", "erfc"),
-    "trig": ("acos", "asin", "atan", "atan2", "cos", "sin", "tan"),
+    "trig": ("acos", "asin", "atan", "atan2", "cos", "near_cos", "near_sin", "sin", "tan"),
 }  # fmt: skip
 _PLACES = {n: f"tilewright.codegen.{part}:{n}" for part, names in _MODULES.items() for n in names}
 __getattr__ = attributes(__name__, _PLACES)
-__all__ = ["ACCURACY", *_PLACES]
+__all__ = ["ACCURACY", "NEAR", *_PLACES]
+
+NEAR = 1.0e5  # the largest angle that `near_sin` and `near_cos` take
 
 # The largest error found over a million or more arguments, in units in the last place of the
 # exact result: function -> dtype -> ulp. 0.5 is a correctly rounded result.
@@ -46,7 +48,8 @@ ACCURACY = {
     "tanh": {"fp32": 1.0, "fp64": 1.5},
 }
 
-# Where a machine has a unit for a function, the error of that unit: target -> function -> dtype.
+# Where a machine has a unit for a function, or is given a quicker recipe, the error of that:
+# target -> function -> dtype.
 UNIT_ACCURACY = {
     "nvptx": {
         "exp": {"fp32": 60.0},
@@ -54,6 +57,9 @@ UNIT_ACCURACY = {
         "div": {"fp32": 2.0},
         "sqrt": {"fp32": 1.0},
         "rsqrt": {"fp32": 2.0},
+        "sin": {"fp32": 1.6},
+        "cos": {"fp32": 1.6},
+        "log": {"fp32": 0.9},
     },
 }
 

@@ -7,6 +7,7 @@ from functools import cache
 
 from tilewright.codegen.lanes import Lanes
 from tilewright.codegen.literals import Lane, literal, suffix
+from tilewright.codegen.mathlib import NEAR
 from tilewright.codegen.recipe import (
     bits_dtype,
     copysign,
@@ -27,7 +28,7 @@ HALF_PI_PARTS = {
 # What the rounded constants lack: pi/2 and pi in two parts.
 PI_LOW = {32: -8.742277657347586e-08, 64: 1.2246467991473532e-16}
 # Up to here three parts of pi/2 reduce an argument; beyond, `_reduce_huge` does.
-HUGE = {32: 1.0e5, 64: 2.0**28}
+HUGE = {32: NEAR, 64: 2.0**28}
 # floor(2/pi * 2^1240)
 TWO_OVER_PI = int(
     "a2f9836e4e441529fc2757d1f534ddc0db6295993c439041fe5163abdebbc561b7246e3a424dd2e006492eea09d1"
@@ -85,17 +86,7 @@ def _reduce(b: Lanes, x: Lane) -> tuple[Lane, Lane, Lane]:
 
     The remainder comes as a sum of two. It branches, so it opens the function it is in.
     """
-    shift = b.like(x, rounding_shift(x))
-    shifted = b.fma(x, b.like(x, 1 / HALF_PI), shift)
-    minus = b.sub(shift, shifted)
-    first, second, third = (b.like(x, c) for c in HALF_PI_PARTS[x.dtype.bits])
-    exact = b.fma(minus, first, x)
-    product = b.mul(minus, second)
-    high, low = two_sum(b, exact, product)
-    lost = b.fma(minus, second, b.neg(product))
-    low = b.add(low, b.fma(minus, third, lost))
-    quadrant = b.bitcast(shifted, bits_dtype(x.dtype))
-
+    quadrant, high, low = _reduce_quickly(b, x) if _is_quick(b, x) else _reduce_well(b, x)
     huge = b.gt(b.abs(x), b.like(x, HUGE[x.dtype.bits]))
     b.write(f"br {_any(b, huge).typed}, label %huge, label %ready")
     b.write("huge:")
@@ -108,6 +99,37 @@ def _reduce(b: Lanes, x: Lane) -> tuple[Lane, Lane, Lane]:
         text = f"phi {fast.type} [{fast.text}, %0], [{other.text}, %turned]"
         out.append(b.value(text, fast.dtype, fast.width))
     return tuple(out)
+
+
+def _is_quick(b: Lanes, x: Lane) -> bool:
+    """Whether a chip's own sine and cosine may miss the nearest number by 1.6 ulp."""
+    return b.target == "nvptx" and x.dtype is ty.float32
+
+
+def _quarters(b: Lanes, x: Lane) -> tuple[Lane, Lane]:
+    """How many quarter turns are next to x, as bits that end with it; and minus that number."""
+    shift = b.like(x, rounding_shift(x))
+    shifted = b.fma(x, b.like(x, 1 / HALF_PI), shift)
+    return b.bitcast(shifted, bits_dtype(x.dtype)), b.sub(shift, shifted)
+
+
+def _reduce_well(b: Lanes, x: Lane) -> tuple[Lane, Lane, Lane]:
+    """`_reduce` for what is not huge."""
+    quadrant, minus = _quarters(b, x)
+    first, second, third = (b.like(x, c) for c in HALF_PI_PARTS[x.dtype.bits])
+    exact = b.fma(minus, first, x)
+    product = b.mul(minus, second)
+    high, low = two_sum(b, exact, product)
+    lost = b.fma(minus, second, b.neg(product))
+    return quadrant, high, b.add(low, b.fma(minus, third, lost))
+
+
+def _reduce_quickly(b: Lanes, x: Lane) -> tuple[Lane, Lane, Lane]:
+    """The same within 1 ulp, all in the first number of the sum."""
+    quadrant, minus = _quarters(b, x)
+    for part in HALF_PI_PARTS[x.dtype.bits]:
+        x = b.fma(minus, b.like(x, part), x)
+    return quadrant, x, b.like(x, 0.0)
 
 
 def _any(b: Lanes, mask: Lane) -> Lane:
@@ -185,6 +207,9 @@ def _chunk(b: Lanes, width: int) -> Lane:
 def _sin_cos(b: Lanes, x: Lane) -> tuple[Lane, tuple[Lane, Lane], tuple[Lane, Lane]]:
     """The quadrant of x, and sine and cosine of what is left of it, each as a sum of two."""
     quadrant, high, low = _reduce(b, x)
+    if _is_quick(b, x):
+        zero = b.like(x, 0.0)
+        return quadrant, *((v, zero) for v in _quick_sin_cos(b, b.add(high, low)))
     bits = x.dtype.bits
     one = b.like(x, 1.0)
     z = b.mul(high, high)
@@ -195,6 +220,26 @@ def _sin_cos(b: Lanes, x: Lane) -> tuple[Lane, tuple[Lane, Lane], tuple[Lane, La
     bend = b.fma(b.mul(z, z), horner(b, z, COS[bits]), b.neg(b.mul(high, low)))
     tail = b.fma(b.mul(z, high), horner(b, z, SIN[bits]), b.mul(low, near))
     return quadrant, (high, tail), (near, b.add(error, bend))
+
+
+def _quick_sin_cos(b: Lanes, x: Lane) -> tuple[Lane, Lane]:
+    """Sine and cosine on |x| <= pi/4."""
+    z, bits = b.mul(x, x), x.dtype.bits
+    sine = b.fma(b.mul(z, x), horner(b, z, SIN[bits]), x)
+    return sine, horner(b, z, (1.0, -0.5, *COS[bits]))
+
+
+def near_sin(b: Lanes, x: Lane) -> Lane:
+    """The sine, within 1.6 ulp, of angles that are known not to be huge; f32 without branches."""
+    quadrant, rest, _ = _reduce_quickly(b, x)
+    out = _turned(b, quadrant, *_quick_sin_cos(b, rest))
+    return b.select(b.eq(x, b.like(x, 0.0)), x, out)
+
+
+def near_cos(b: Lanes, x: Lane) -> Lane:
+    """The same for the cosine."""
+    quadrant, rest, _ = _reduce_quickly(b, x)
+    return _turned(b, b.add(quadrant, b.like(quadrant, 1)), *_quick_sin_cos(b, rest))
 
 
 def _is_odd(b: Lanes, quadrant: Lane) -> Lane:

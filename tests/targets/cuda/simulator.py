@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+import simulated_atomics
+import simulated_casts
 import simulated_copies
 import simulated_mma
 import simulated_wgmma
@@ -221,6 +223,7 @@ class Rewriter:
                       "call void @sim_wait(ptr %sim, i64 5)", line)  # fmt: skip
         line = LDMATRIX.sub(self.ldmatrix, line)
         line = simulated_copies.rewritten(line)
+        line = simulated_casts.rewritten(line, self.functions)
         return ASM.sub(self.assembly, line)
 
     def ldmatrix(self, match: re.Match) -> str:
@@ -253,9 +256,10 @@ class Rewriter:
         found = [n for n, body in self.functions.items() if n == (result, text, constraints)]
         kinds = [o.rpartition(" ")[0] for o in split(operands)]
         if not found:
-            self.functions[result, text, constraints] = self.function(
-                name, result, text, constraints, kinds
-            )
+            needs: dict[str, str] = {}
+            made = self.function(name, result, text, constraints, kinds, needs)
+            self.functions[result, text, constraints] = made
+            self.functions.update(needs)
         else:
             name = f"@sim_asm{list(self.functions).index(found[0])}"
         return f"call {result} {name}({operands})"
@@ -277,7 +281,13 @@ class Rewriter:
         return self.made[key]
 
     def function(
-        self, name: str, result: str, text: str, constraints: str, kinds: list[str]
+        self,
+        name: str,
+        result: str,
+        text: str,
+        constraints: str,
+        kinds: list[str],
+        needs: dict[str, str],
     ) -> str:
         outputs = sum(c.startswith("=") for c in constraints.split(","))
         params = ", ".join(f"{k} %a{i}" for i, k in enumerate(kinds))
@@ -294,6 +304,10 @@ class Rewriter:
             body = ["%i = bitcast float %a0 to i32", "%u = add i32 %i, 4096",
                     "%o = and i32 %u, -8192", "ret i32 %o"]  # fmt: skip
             return "\n".join([head, *body, "}"])
+        if simulated_atomics.SUM.match(text):
+            return simulated_atomics.function(name, result, text, kinds, needs)
+        if simulated_casts.TO_INT.match(text):
+            return simulated_casts.to_int(head, text)
         if text.startswith("@$2 red.shared.add.u32"):
             body = ["%p = inttoptr i32 %a0 to ptr",
                     "br i1 %a2, label %go, label %end", "go:",

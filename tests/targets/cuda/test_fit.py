@@ -78,6 +78,25 @@ def test_a_kernel_without_checks_has_one_version():
     assert limits(20, 30, bounds=False) == [[]]
 
 
+def test_what_the_assembler_takes_for_code_that_it_loads():
+    """Linked code takes more; a kernel without a rare version is looked at as well."""
+    built, probed = [], []
+
+    def build(text: str) -> Built:
+        built.append(re.findall(r'maxnreg"="(\d+)', text))
+        return Built(text.encode(), 72)
+
+    def probe(text: str) -> Built:
+        probed.append(text)
+        return Built(b"", 40)
+
+    for bounds in (True, False):
+        image = fitted(text_of(bounds=bounds), ARCH, 0, build, probe)
+        assert b'maxnreg"="40"' in image
+    assert built == [[], ["40"]] * 2
+    assert len(probed) == 2
+
+
 @pytest.mark.parametrize(
     ("whole", "squeezed", "products", "taken"),
     [

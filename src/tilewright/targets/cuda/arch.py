@@ -50,6 +50,11 @@ class Arch:
         return self.name == "sm_90a" and self.warpgroups
 
     @property
+    def has_wide_atomics(self) -> bool:
+        """Sums of several neighbours in memory, and of bf16."""
+        return self.capability >= 90
+
+    @property
     def mma_inner(self) -> int:
         """How many elements of K one mma of 16-bit floats takes."""
         return 16 if self.capability >= 80 else 8
@@ -63,8 +68,8 @@ ARCHES = {
         Arch("sm_86", 86, 74, 99 << 10, 1536, 16, 100 << 10),
         Arch("sm_87", 87, 74, 163 << 10, 1536, 16, 164 << 10),
         Arch("sm_89", 89, 78, 99 << 10, 1536, 24, 100 << 10),
-        Arch("sm_90", 90, 80, 227 << 10, 2048, 32, 228 << 10),
-        Arch("sm_90a", 90, 80, 227 << 10, 2048, 32, 228 << 10),
+        Arch("sm_90", 90, 81, 227 << 10, 2048, 32, 228 << 10),
+        Arch("sm_90a", 90, 81, 227 << 10, 2048, 32, 228 << 10),
         Arch("sm_100", 100, 86, 227 << 10, 2048, 32, 228 << 10),
         Arch("sm_120", 120, 87, 99 << 10, 1536, 24, 100 << 10),
     )

@@ -128,7 +128,7 @@ class Search:
         axes_of, strides_of = axes(kernel), facts.strides(kernel)
         insts = list(kernel.walk())
         self.sites = {
-            inst: find_site(inst, axes_of, strides_of) for inst in insts if inst.op.access
+            inst: find_site(inst, axes_of, strides_of, arch) for inst in insts if inst.op.access
         }
         self.dots = {
             inst: dots(inst, arch, num_warps)

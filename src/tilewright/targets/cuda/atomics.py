@@ -11,8 +11,11 @@ from tilewright.ir.inst import Inst
 from tilewright.ir.types import DType
 from tilewright.targets.cuda.emitter import WORDS
 from tilewright.targets.cuda.memory import Vector
+from tilewright.targets.cuda.orders import ACQUIRING, RELEASING
+from tilewright.targets.cuda.sites import added_at_once
 from tilewright.targets.cuda.tiles import Tile, tile, uniform
 from tilewright.targets.cuda.wholes import share
+from tilewright.targets.cuda.wide_atomics import wide_add
 
 if TYPE_CHECKING:
     from tilewright.targets.cuda.lower import Lowering
@@ -58,26 +61,38 @@ def atomic(x: Lowering, inst: Inst, act: Callable, count: int, masked: bool) -> 
     mask = x.tile(inst.operands[-1], layout) if masked else None
     dtype = inst.result.type.dtype
     is_scalar = not inst.result.type.shape
-    if is_scalar and inst.attrs.get("sem", "acq_rel") in ("release", "acq_rel"):
+    if is_scalar and inst.attrs.get("sem", "acq_rel") in RELEASING:
         e.barrier()  # what other threads of the program wrote comes before
+    elif not is_scalar and x.orders.releases(inst):
+        e.barrier()
+        e.w.write(f"fence {SCOPES[inst.attrs.get('scope', 'gpu')]}release")
     spare = layout.free_bits()[0]
-    registers = [r for r in range(layout.registers) if not r & spare]
     places = m.places(inst.operands[0], pointer)
-    vectors = [Vector((r,), places[r]) for r in registers]
+    groups = [rs for rs in x.assigned.vectors(inst) if not any(r & spare for r in rs)]
+    vectors = [Vector(rs, places[rs[0]]) for rs in groups]
     owner = e.owner(layout)
-    masks = [e.both(owner, mask.lanes[r] if mask is not None else None) for r in registers]
+    masks = [
+        e.both(owner, mask.lanes[v.registers[0]] if mask is not None else None) for v in vectors
+    ]
     m.hazards.before(inst, layout)
+    is_wide = not is_scalar and added_at_once(inst, x.arch) > 1
 
     def perform(k: int, on: Lane | None) -> list[Lane]:
-        r = registers[k]
-        return [one(x, act, vectors[k].place, on, [o.lanes[r] for o in operands])]
+        chosen = vectors[k].registers
+        if is_wide:
+            return wide_add(x, inst, vectors[k].place, on, [operands[0].lanes[r] for r in chosen])
+        return [one(x, act, vectors[k].place, on, [o.lanes[r] for o in operands]) for r in chosen]
 
     if m.counters is not None:
         m.counters.access(inst, layout, vectors, masks, mask)
     lanes: list[Lane] = [e.b.const(0, dtype)] * layout.registers
     found = x.guard.guarded(inst, vectors, masks, dtype.bytes, perform)
-    for r, (old,) in zip(registers, found, strict=True):
-        lanes[r] = old
+    for vector, olds in zip(vectors, found, strict=True):
+        for r, old in zip(vector.registers, olds, strict=True):
+            lanes[r] = old
+    if not is_scalar and x.orders.acquires(inst):
+        e.w.write(f"fence {SCOPES[inst.attrs.get('scope', 'gpu')]}acquire")
+        e.barrier()
     if not x.is_used(inst.result):
         return uniform(e.b.const(0, dtype), layout)
     if layout.has_copies:
@@ -112,7 +127,7 @@ class Update:
         self.place = place
         self.scope = SCOPES[inst.attrs.get("scope", "gpu")]
         self.orders = ORDERINGS[inst.attrs.get("sem", "acq_rel")]
-        # Elements of tiles are sums, not signals: nobody waits for one of them.
+        # Tiles have one fence before all of their elements, and one behind.
         self.is_signal = not inst.result.type.shape
         self.is_read = x.is_used(inst.result)
 
@@ -131,11 +146,11 @@ class Update:
     def rmw(self, kind: str, value: Lane) -> Lane:
         """In the order that is asked for: fences say so, as LLVM keeps none of updates here."""
         order = self.orders[0]
-        if self.is_signal and order in ("release", "acq_rel"):
+        if self.is_signal and order in RELEASING:
             self.e.w.write(f"fence {self.scope}release")
         text = f"atomicrmw {kind} ptr addrspace(1) {self.place}, {value.typed} {self.scope}{order}"
         old = self.e.b.value(text, value.dtype, 1)
-        if self.is_signal and self.is_read and order in ("acquire", "acq_rel"):
+        if self.is_signal and self.is_read and order in ACQUIRING:
             self.e.w.write(f"fence {self.scope}acquire")
         return old
 

@@ -14,7 +14,10 @@ from tilewright.targets.cuda.ring import Ring
 from tilewright.targets.cuda.tiles import Tile, tile, uniform
 
 if TYPE_CHECKING:
+    from tilewright.targets.cuda.emitter import Emitter
     from tilewright.targets.cuda.lower import Lowering
+
+MOST_LINES = 1000  # of all turns of a loop, that the assembler writes out
 
 
 def carried_starts(x: Lowering, values: Sequence[Value], params: Sequence[Value]) -> list[Tile]:
@@ -34,14 +37,15 @@ def for_loop(x: Lowering, inst: Inst) -> list[Tile]:
     starts = carried_starts(x, inst.operands[3:], inst.blocks[0].params[1:])
     plan = x.planner.plan(inst)
     low, ring = x.scalar(inst.operands[0]), None
-    if plan:
-        ring = Ring(x, inst, plan, starts)
-        if ring.has_sure_turns:
-            with ring.sure():
-                low, starts = turns(x, inst, ring, low, starts)
-    _, carried = turns(x, inst, ring, low, starts)
-    if ring:
-        carried = ring.close(carried)
+    with x.guard.doubts.off(plan is not None):
+        if plan:
+            ring = Ring(x, inst, plan, starts)
+            if ring.has_sure_turns:
+                with ring.sure():
+                    low, starts = turns(x, inst, ring, low, starts)
+        _, carried = turns(x, inst, ring, low, starts)
+        if ring:
+            carried = ring.close(carried)
     let_go(x, held)
     x.e.memory.forget()
     return carried
@@ -56,6 +60,8 @@ def turns(
     high, mirror = either_way(e.b, x.scalar(inst.operands[0]), high, step)
     params = body.params[1:]
     firsts = ring.values() if ring else []
+    end, size = w.reserve(), len(w.lines)
+    bound = Lane(w.fresh("bound"), high.dtype)
     before = w.here
     head, inside, leave = w.new_label("head"), w.new_label("body"), w.new_label("exit")
     w.branch(head)
@@ -67,15 +73,15 @@ def turns(
     carried = tiles_of(phis, starts)
     if ring:
         ring.set(tiles_of(ring_phis, firsts))
-    more = e.b.gt(counter, high) if counts_down(step) else e.b.lt(counter, high)
+    more = e.b.gt(counter, bound) if counts_down(step) else e.b.lt(counter, bound)
     if mirror is not None:
-        more = e.b.lt(e.b.bit_xor(counter, mirror), high)
+        more = e.b.lt(e.b.bit_xor(counter, mirror), bound)
     if ring and ring.is_sure:
         more = ring.comes_for_sure()
     w.branch_if(more.text, inside, leave)
     w.label(inside)
     heads = ring.values() if ring else []
-    with x.memory.hazards.loop(inst.blocks):
+    with x.memory.hazards.loop(inst), x.guard.doubts.loop() as found:
         x.bind([body.params[0]], [uniform(counter, x.layout(body.params[0]))])
         x.bind(params, carried)
         if ring:
@@ -94,12 +100,39 @@ def turns(
             f"[{following.text}, %{last}]",
             *phi_lines(phis, [(before, starts), (last, ends)]),
             *phi_lines(ring_phis, [(before, firsts), (last, ring.values() if ring else [])]),
+            *found.phi_lines(before, last),
         ],
     )
+    count = number_of_turns(low, high, step)
+    is_long = not ring and count is not None and count * (len(w.lines) - size) > MOST_LINES
+    w.fill(end, hidden(e, bound, high) if is_long else [f"{bound.text} = add {high.typed}, 0"])
     w.label(leave)
+    x.guard.doubts.join(found)
     if ring:
         ring.set(heads)
     return counter, carried
+
+
+def number_of_turns(low: Lane, high: Lane, step: Lane) -> int | None:
+    """How often a loop is run, if that is known."""
+    if None in (low.known, high.known, step.known) or not step.known:
+        return None
+    return max(0, -((low.known - high.known) // step.known))
+
+
+def hidden(e: Emitter, bound: Lane, high: Lane) -> list[str]:
+    """A known number that the assembler does not know, as no address has its highest bits set.
+
+    It writes several turns of a loop at once, whose loads do not wait for one another. But where
+    it knows how many there are, it writes either all, or one by one if these are too many.
+    """
+    zero, cut = e.w.fresh(), e.w.fresh()
+    narrow = high.dtype.bits < 64
+    return [
+        f"{zero} = lshr i64 %record, 60",
+        f"{cut} = " + (f"trunc i64 {zero} to {high.type}" if narrow else f"add i64 {zero}, 0"),
+        f"{bound.text} = add {high.typed}, {cut}",
+    ]
 
 
 def counts_down(step: Lane) -> bool:
@@ -122,12 +155,14 @@ def while_loop(x: Lowering, inst: Inst) -> list[Tile]:
     phis = fresh_phis(e, starts)
     carried = tiles_of(phis, starts)
     x.bind(condition.params, carried)
-    with x.memory.hazards.loop(inst.blocks):
-        test = x.block(condition)[0].lane
+    with x.memory.hazards.loop(inst):
+        with x.guard.doubts.block():
+            test = x.block(condition)[0].lane
         w.branch_if(test.text, inside, leave)
         w.label(inside)
         x.bind(body.params, [x.in_layout(t, x.layout(p)) for t, p in zip(carried, body.params)])
-        made = x.block(body)
+        with x.guard.doubts.block():
+            made = x.block(body)
     ends = [x.in_layout(t, s.layout) for t, s in zip(made, starts, strict=True)]
     last = w.here
     w.branch(head)
@@ -152,7 +187,8 @@ def branch(x: Lowering, inst: Inst) -> list[Tile]:
         w.label(label)
         e.memory.read = list(read)
         x.memory.hazards.touches = set(touches)
-        tiles = [x.in_layout(t, r) for t, r in zip(x.block(block), results, strict=True)]
+        with x.guard.doubts.block():
+            tiles = [x.in_layout(t, r) for t, r in zip(x.block(block), results, strict=True)]
         sources.append((w.here, tiles))
         left += e.memory.read
         touched |= x.memory.hazards.touches

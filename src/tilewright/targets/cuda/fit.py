@@ -1,4 +1,8 @@
-"""How many registers a kernel is given: as few as let a processor hold more of its programs."""
+"""How many registers a kernel is given: as few as let a processor hold more of its programs.
+
+The driver hands out machine code only from its linker, for which the assembler takes more registers
+than it takes for code that it loads at once: how many these are is what a kernel is limited to.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +28,7 @@ RARE = (
 THREADS = re.compile(r'"nvvm\.maxntid"="(\d+)"')
 LIMITED = '"nvvm.maxnreg"'
 WARPGROUPS = "wgmma.mma_async"
+PRODUCTS = (WARPGROUPS, "mma.sync")
 LEAST = 0.6  # of a thread's registers may be what it does without the rest; fewer is not tried
 PORTION = WARP_REGISTERS // WARP  # registers of a thread are counted in these
 
@@ -42,7 +47,13 @@ class Built:
     is_serial: bool = False  # whether products of warpgroups wait for one another
 
 
-def fitted(text: str, arch: Arch, shared: int, build: Callable[[str], Built]) -> bytes:
+def fitted(
+    text: str,
+    arch: Arch,
+    shared: int,
+    build: Callable[[str], Built],
+    probe: Callable[[str], Built] | None = None,
+) -> bytes:
     """The code of a kernel, of which a processor holds as many programs as of its usual part.
 
     Of large ones it holds more still where hardly any register has to give way.
@@ -50,11 +61,15 @@ def fitted(text: str, arch: Arch, shared: int, build: Callable[[str], Built]) ->
     Args:
         shared: bytes of a program.
         build: makes code of LLVM IR.
+        probe: tells of code that is loaded at once, where that is another one; products of tensor
+            cores are as they are built.
     """
     whole, threads = build(text), THREADS.search(text)
     if threads is None or LIMITED in text:
         return whole.image
-    return Fit(text, arch, int(threads[1]) // WARP, shared, build).best(whole).image
+    if any(word in text for word in PRODUCTS):
+        probe = None
+    return Fit(text, arch, int(threads[1]) // WARP, shared, build, probe).best(whole).image
 
 
 @dataclass(frozen=True)
@@ -66,6 +81,7 @@ class Fit:
     warps: int
     shared: int
     build: Callable[[str], Built]
+    probe: Callable[[str], Built] | None
 
     def best(self, whole: Built) -> Built:
         found = self.as_usual(whole)
@@ -79,11 +95,11 @@ class Fit:
         for branch, way in RARE:
             usual = branch.sub(way, usual)
         now = self.programs(whole.registers)
-        if usual == self.text or now.limit != "registers":
+        if usual == self.text and self.probe is None or now.limit != "registers":
             return whole
         if self.registers(now.programs + 1) < LEAST * whole.registers:
             return whole
-        wanted = self.programs(self.build(usual).registers).programs
+        wanted = self.programs((self.probe or self.build)(usual).registers).programs
         return self.limited(wanted) or whole if wanted > now.programs else whole
 
     def squeezed(self, whole: Built) -> Built:

@@ -9,7 +9,9 @@ from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.ir.inst import Block, Inst
 from tilewright.ops import control
+from tilewright.targets.cuda.doubts import Doubts, FirstWrong
 from tilewright.targets.cuda.early import Early
+from tilewright.targets.cuda.index import indexed_inside
 from tilewright.targets.cuda.memory import Place, Vector
 from tilewright.targets.cuda.reach import Reach
 
@@ -38,8 +40,10 @@ class Guard:
         self.reach = Reach(x) if bounds else None
         self.proven: set[Inst] = set()
         self.is_careful = False
+        self.doubts = Doubts(self)
         self.ends: dict[int, tuple[Lane, Lane]] = {}
         self.rooms: dict[tuple[int, int], tuple[Lane, Lane]] = {}
+        self.places: dict[tuple[int, int], Lane] = {}
 
     def guarded(
         self,
@@ -51,15 +55,18 @@ class Guard:
     ) -> list[list[Lane]]:
         """What `perform` gives for each vector, without what lies outside of the argument.
 
-        Where scalars tell how far the access reaches, one test is enough for the whole tile. Else
-        each thread tests its own part: all that lies at known distances at once.
+        A few are tested one by one, and told later. Of more, where scalars tell how far the access
+        reaches, one test is enough for the whole tile. Else each thread tests its own part: all
+        that lies at known distances at once.
         """
         param = self.x.memory.param(inst)
         if not self.is_checked(inst):
             return [perform(k, mask) for k, mask in enumerate(masks)]
-        if self.is_careful:
+        if self.is_careful or self.doubts.takes(inst, len(vectors)):
             return self.each(inst, param, vectors, masks, size, perform)
         fine = self.tile_inside(inst)
+        if fine is None:
+            fine = indexed_inside(self, inst, param, vectors, masks)
         if fine is None:
             anchors = {v.place.pointer.text for v in vectors}
             if len(anchors) == len(vectors):
@@ -120,12 +127,16 @@ class Guard:
                 fine = self.e.both(fine, found)
         for step in steps if fine is not None else ():
             fine = self.e.both(fine, b.gt(step, b.const(0, step.dtype)))
+        for condition in early.needed.values() if fine is not None else ():
+            fine = self.e.both(fine, condition)
         return fine
 
     def be_careful(self) -> None:
         """From now on every access is checked by itself."""
         self.proven.clear()
         self.is_careful = True
+        self.doubts.is_off = True
+        self.rooms.clear()
 
     def in_two_ways(
         self,
@@ -146,7 +157,7 @@ class Guard:
             first_wrong = FirstWrong(self)
             for k, (v, mask) in enumerate(zip(vectors, masks, strict=True)):
                 ok = self.inside(param, v.place, size * len(v.registers))
-                first_wrong.add(v.place, e.both(mask, e.b.bit_not(ok)))
+                first_wrong.add(self.x.memory.address(v.place), e.both(mask, e.b.bit_not(ok)))
                 careful.append(perform(k, e.both(mask, ok)))
             first_wrong.report(inst)
             last = w.here
@@ -173,21 +184,43 @@ class Guard:
         size: int,
         perform: Perform,
     ) -> list[list[Lane]]:
-        """Every vector checked by itself; reports are made apart."""
+        """Every vector checked by itself; reports are made later, or else apart."""
         e, w = self.e, self.e.w
-        out, first_wrong = [], FirstWrong(self)
+        later = self.doubts.of(inst) if self.doubts.takes(inst, len(vectors)) else None
+        out, some = [], None
         for k, (v, mask) in enumerate(zip(vectors, masks, strict=True)):
             ok = self.inside(param, v.place, size * len(v.registers))
-            first_wrong.add(v.place, e.both(mask, e.b.bit_not(ok)))
-            out.append(perform(k, e.both(mask, ok)))
-        if out:
+            on = e.both(mask, ok)
+            # Of two conditions that are at hand: as one of its own it would be compared anew.
+            wrong = e.b.bit_not(ok) if mask is None else e.b.bit_xor(mask, on)
+            if later is not None:
+                later.add(self.x.memory.address(v.place), wrong)
+            some = wrong if some is None else e.b.bit_or(some, wrong)
+            out.append(perform(k, on))
+        if out and later is None:
             tell, on = w.new_label("outside"), w.new_label("on")
-            w.branch_often(e.b.bit_not(first_wrong.any).text, on, tell)
+            w.branch_often(e.b.bit_not(some).text, on, tell)
             with w.apart(tell):
-                first_wrong.report(inst)
+                self.find_first(inst, param, vectors, masks, size).report(inst)
                 w.branch(on)
             w.label(on)
         return out
+
+    def find_first(
+        self,
+        inst: Inst,
+        param: int,
+        vectors: Sequence[Vector],
+        masks: Sequence[Lane | None],
+        size: int,
+    ) -> FirstWrong:
+        """Which access lies outside; computed anew, as the ways to get here hold nothing for it."""
+        first_wrong = FirstWrong(self)
+        for v, mask in zip(vectors, masks, strict=True):
+            ok = self.inside(param, v.place, size * len(v.registers))
+            wrong = self.e.both(mask, self.e.b.bit_not(ok))
+            first_wrong.add(self.x.memory.address(v.place), wrong)
+        return first_wrong
 
     # --- tests
 
@@ -263,24 +296,3 @@ def unconditional(block: Block) -> Iterator[Inst]:
             yield inst
         elif inst.op is control.for_:
             yield from unconditional(inst.blocks[0])
-
-
-class FirstWrong:
-    """Remembers the address of the first access of a thread that lies outside."""
-
-    def __init__(self, guard: Guard):
-        self.guard = guard
-        self.any: Lane | None = None
-        self.where: Lane | None = None
-
-    def add(self, place: Place, wrong: Lane) -> None:
-        b, address = self.guard.e.b, self.guard.x.memory.address(place)
-        if self.any is None:
-            self.any, self.where = wrong, address
-        else:
-            self.where = b.select(self.any, self.where, address)
-            self.any = b.bit_or(self.any, wrong)
-
-    def report(self, inst: Inst) -> None:
-        if self.any is not None:
-            self.guard.report(inst, self.where, self.any)

@@ -12,6 +12,7 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Block, Inst, Kernel, Value, walk
 from tilewright.ir.rewrite import count_uses
 from tilewright.ops import dot
+from tilewright.passes.sizes import Sizes
 from tilewright.targets.counting import SITE_WORDS, work_of
 from tilewright.targets.cuda import ahead, assign, control, dot_table, numbers, rules, wgmma
 from tilewright.targets.cuda.arch import ENTRY, Arch
@@ -22,6 +23,7 @@ from tilewright.targets.cuda.guard import Guard
 from tilewright.targets.cuda.layout import Layout
 from tilewright.targets.cuda.lending import SHARED, SharedMemoryError
 from tilewright.targets.cuda.memory import Memory
+from tilewright.targets.cuda.orders import Orders
 from tilewright.targets.cuda.site_facts import describe_sites
 from tilewright.targets.cuda.tiles import Staged, Tile, convert, uniform
 
@@ -64,7 +66,9 @@ class Lowering:
             self.memory.counters = self.counters
             self.e.on_use = self.counters.shared
         self.axes = axes(kernel)
+        self.sizes = Sizes()
         self.uses = count_uses(kernel)
+        self.orders = Orders(kernel, self.memory.roots, self.is_used)
         self.tiles: dict[Value, Tile] = {}
         self.staged: dict[Value, Staged] = {}  # what was copied to shared memory ahead
         self.places: dict[Value, Staged] = {}  # where operands are to be put
@@ -233,11 +237,13 @@ def write_body(x: Lowering) -> None:
         w.branch_often(fine.text, safe, careful)
         w.label(safe)
         x.block(body)
+        x.guard.doubts.tell()
         w.write("ret void")
         if len(w.lines) <= MOST_LINES:
             x.restart()
             x.guard.be_careful()
             w.label(careful)
+            w.start_anew()
             x.block(body)
             return
         del w.lines[start[0] :], w.rare[start[1] :]
@@ -245,6 +251,7 @@ def write_body(x: Lowering) -> None:
         x.guard.proven.clear()
         w.here = "entry"
     x.block(body)
+    x.guard.doubts.tell()
 
 
 def bind_params(x: Lowering) -> list[str]:

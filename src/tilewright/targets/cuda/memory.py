@@ -51,9 +51,9 @@ class Memory:
         self.e = e
         self.kernel = kernel
         self.roots = root_params(kernel)
-        self.hazards = Hazards(self.roots, e.barrier)
-        e.on_wait = self.hazards.waited
         self.strides = strides(kernel)
+        self.hazards = Hazards(self.roots, self.strides, e.barrier)
+        e.on_wait = self.hazards.waited
         self.sites: list[dict] = []
         self.numbers: dict[tuple[Inst, str], int] = {}
 

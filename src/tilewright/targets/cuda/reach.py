@@ -300,7 +300,7 @@ class Reach:
         if not here:
             return self.plain(value, dims, limits)
         found = self.plain(value, dims, {})
-        return None if found is None else self.limited(found, value, here)
+        return between(value, here) if found is None else self.limited(found, value, here)
 
     def plain(self, value: Value, dims: Dims, limits: dict) -> Range | None:
         inst = value.inst
@@ -342,3 +342,12 @@ class Reach:
             return None
         near = self.exact(near, index.type.dtype)
         return far.plus(near.times(inst.attrs["bytes"]))
+
+
+def between(value: Value, limits: list[Limit]) -> Range | None:
+    """What masks alone say, of a value of which nothing else is known."""
+    ends = [
+        next((x.number for x in limits if x.of is value and x.is_upper is is_upper), None)
+        for is_upper in (False, True)
+    ]
+    return None if None in ends else Range(*ends)

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from tilewright.codegen import mathlib
 from tilewright.codegen.literals import Lane
-from tilewright.ir.inst import Inst
+from tilewright.ir import types as t
+from tilewright.ir.inst import Inst, Value
 from tilewright.ops import math
 from tilewright.targets.cuda import atomics, dots, memory, messages, reduce, scan, sort, wholes
+from tilewright.targets.cuda.halves import can_halve, halved
 from tilewright.targets.cuda.layout import Layout
+from tilewright.targets.cuda.narrow import can_pair, paired
 from tilewright.targets.cuda.tiles import Tile, tile, uniform
 from tilewright.targets.cuda.widen import FOUR, can_widen, widened
 
 if TYPE_CHECKING:
     from tilewright.targets.cuda.lower import Lowering
+
+NEAR = {math.sin: "near_sin", math.cos: "near_cos"}  # of angles that are known not to be huge
 
 
 def elementwise(x: Lowering, inst: Inst) -> Tile:
@@ -22,21 +29,37 @@ def elementwise(x: Lowering, inst: Inst) -> Tile:
     operands = [x.tile(v, layout) for v in inst.operands]
     if inst.op is math.cast and is_widened(x, inst, operands[0]):
         return tile(layout, widened(x.e, operands[0].lanes, inst.result.type.dtype))
+    if inst.op is math.cast and is_paired(x, inst, operands[0]):
+        return tile(layout, paired(x.e, operands[0].lanes, inst.result.type.dtype))
+    if can_halve(inst, x.arch) and not any(o.uniform for o in operands):
+        return tile(layout, halved(x.e, inst, *(o.lanes for o in operands)))
+    is_angle = inst.op in NEAR and is_near(x, inst.operands[0])
     made: dict[tuple, Lane] = {}
     lanes = []
     groups = equal_groups(x, inst, layout)
     for group, xs in zip(groups, zip(*[o.lanes for o in operands], strict=True), strict=True):
         key = group or tuple(lane.text for lane in xs)
         if key not in made:
-            made[key] = inst.op.emit(x.e.b, *xs, **inst.attrs)
+            emit = partial(x.e.b.math, NEAR[inst.op]) if is_angle else partial(inst.op.emit, x.e.b)
+            made[key] = emit(*xs, **inst.attrs)
         lanes.append(made[key])
     return Tile(layout, tuple(lanes), all(o.uniform for o in operands))
+
+
+def is_near(x: Lowering, angle: Value) -> bool:
+    return angle.type.dtype is t.float32 and x.sizes(angle) <= mathlib.NEAR
 
 
 def is_widened(x: Lowering, inst: Inst, held: Tile) -> bool:
     """Whether a cast is of bytes that differ, which are best taken together."""
     several = not held.uniform and held.layout.registers % FOUR == 0
     return several and can_widen(held.dtype, inst.result.type.dtype, x.arch.capability)
+
+
+def is_paired(x: Lowering, inst: Inst, held: Tile) -> bool:
+    """Whether a cast is from or to floats of 8 bits, as the chip does it."""
+    to, rounding = inst.result.type.dtype, inst.attrs.get("rounding", "rtne")
+    return not held.uniform and can_pair(held.dtype, to, x.arch.capability, rounding)
 
 
 def equal_groups(x: Lowering, inst: Inst, layout: Layout) -> list[tuple[int, ...]]:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Value
+from tilewright.ops import atomic
 from tilewright.passes.facts import Strides
+from tilewright.targets.cuda.arch import Arch
 from tilewright.targets.cuda.axes import Axes
 from tilewright.targets.cuda.layout import Layout, blocked, log2, union
 
 WIDEST = 16  # bytes of one access of a lane
+ADDED = (t.float32, t.float16, t.bfloat16)  # several at a time
 SECTOR = 32  # bytes that memory moves at least
 
 
@@ -99,7 +103,10 @@ class Site:
 
 
 def find_site(
-    inst: Inst, axes: Callable[[Value], Axes], strides: Callable[[Value], Strides]
+    inst: Inst,
+    axes: Callable[[Value], Axes],
+    strides: Callable[[Value], Strides],
+    arch: Arch | None = None,
 ) -> Site:
     """What facts say of a load, a store or an atomic."""
     access = inst.op.access
@@ -117,8 +124,19 @@ def find_site(
     alike = WIDEST
     if 0 <= access.mask < len(inst.operands):
         alike = axes(inst.operands[access.mask]).constant[first]
-    vec = 1 if access.kind == "atomic" or inst.attrs.get("volatile") else min(vec, alike)
+    if access.kind == "atomic":
+        vec = min(vec, 1 if arch is None else added_at_once(inst, arch))
+    vec = 1 if inst.attrs.get("volatile") else min(vec, alike)
     return Site(shape, bytes, order, vec, steps, contiguous, facts.divisor[first], alike)
+
+
+def added_at_once(inst: Inst, arch: Arch) -> int:
+    """To how many neighbours one instruction can add."""
+    dtype = inst.operands[0].type.dtype.element_ty
+    if not arch.has_wide_atomics or inst.op is not atomic.atomic_rmw:
+        return 1
+    is_sum = inst.attrs.get("kind", "add") == "add" and dtype in ADDED
+    return WIDEST // dtype.bytes if is_sum else 1
 
 
 def closeness(size: int, run: int, stride: int | None, d: int) -> tuple:

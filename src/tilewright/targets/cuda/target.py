@@ -103,11 +103,17 @@ class CudaTarget:
 
         def build(version: str) -> Built:
             image, log = modules.link(found, self.assembly(version).encode())
+            return told(image, log)
+
+        def probe(version: str) -> Built:
+            return told(self.assembly(version).encode() + b"\0")
+
+        def told(image: bytes, log: str = "") -> Built:
             function = modules.facts(found, image, ENTRY)
             return Built(image, function.registers, function.local, SERIAL in log)
 
         with modules.any_time(stream):
-            return fitted(text, arch_of(text), int(HEADER.match(text)[2]), build)
+            return fitted(text, arch_of(text), int(HEADER.match(text)[2]), build, probe)
 
     def assembly(self, text: str) -> str:
         """The PTX of a lowered kernel."""

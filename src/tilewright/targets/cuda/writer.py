@@ -16,6 +16,7 @@ class Writer:
 
     def __init__(self) -> None:
         self.start: list[str] = []
+        self.second: tuple[int, list[str]] | None = None  # another start, and its place
         self.lines: list[str] = []
         self.rare: list[str] = []
         self.is_apart = False
@@ -33,7 +34,8 @@ class Writer:
         return f"{stem}{self.count}"
 
     def write(self, line: str) -> None:
-        (self.start if self.at_start else self.lines).append("  " + line)
+        start = self.start if self.second is None else self.second[1]
+        (start if self.at_start else self.lines).append("  " + line)
 
     def value(self, text: str, stem: str = "t") -> str:
         """Write an instruction with a result; gives its name."""
@@ -67,6 +69,10 @@ class Writer:
 
     def fill(self, place: int, lines: list[str]) -> None:
         self.lines[place] = "\n".join("  " + line for line in lines)
+
+    def start_anew(self) -> None:
+        """From now on, what is computed once is computed here."""
+        self.second = self.reserve(), []
 
     @contextlib.contextmanager
     def once(self) -> Iterator[None]:
@@ -105,6 +111,9 @@ class Writer:
 
     def text(self, head: str) -> str:
         """The module: declarations, then the one kernel that `head` opens."""
+        if self.second is not None:
+            place, start = self.second
+            self.lines[place] = "\n".join(start)
         lines = ["entry:", *self.start, *self.lines, "  ret void", *self.rare]
         lines = without_unread("\n".join(lines).split("\n"))
         return "\n".join([*self.declared, head, *lines, "}", ""])
