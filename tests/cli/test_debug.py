@@ -65,6 +65,16 @@ def test_it_stops_at_the_first_line_of_the_program_asked_for(session):
     assert "after" not in out
 
 
+def test_only_lines_of_kernels_are_shown(session):
+    commands = ["p nothing", "s", "s", "s", "s", "w", "up", "up", "q"]
+    _, out, _ = session("--kernel", "kernel", commands=commands)
+    assert "*** NameError: name 'nothing' is not defined" in out
+    assert "-> return v * 2" in out
+    assert "*** Oldest frame" in out
+    files = {line.split("(")[0] for line in out.splitlines() if line.startswith(("> ", "  /"))}
+    assert {name.strip("> ").rpartition("/")[2] for name in files} == {"script.py"}
+
+
 def test_every_launch_stops_and_effects_are_those_of_a_run(session):
     _, out, _ = session(commands=["c", "c", "q"])
     assert out.index("-> at = ") < out.index("-> tl.store(x, 7.0)") < out.index("after [7. 2. 4.]")

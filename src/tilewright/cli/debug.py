@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from tilewright.cli.run import check_file
-from tilewright.cli.script import run_to_end, without_ours
+from tilewright.cli.script import is_our_file, run_to_end, without_ours
 from tilewright.config import options
 from tilewright.eager.machine import Eager
 from tilewright.ir.op import has_machine, machine
@@ -21,6 +21,7 @@ from tilewright.runtime.kernel import JITFunction
 from tilewright.runtime.observers import Launch, LaunchObserver, observing
 
 Program = tuple[int, int, int]
+RUNNING = {"tilewright", "numpy", "ml_dtypes"}  # packages that run kernels in Python
 
 
 class ProgramIds(click.ParamType):
@@ -71,9 +72,16 @@ class Debugger(pdb.Pdb):
     """Stops at its breakpoints in one program instance, and at errors in any."""
 
     def __init__(self, program: Program | None):
-        super().__init__(skip=["tilewright", "tilewright.*"], nosigint=True)
+        super().__init__(skip=sorted(RUNNING), nosigint=True)
         self.program = program
-        self.error: BaseException | None = None  # the last one that was looked at
+        self.seen: BaseException | None = None  # the last error that was looked at
+
+    def is_skipped_module(self, module_name: str | None) -> bool:
+        """Whether a module is what runs kernels: `s` goes past it."""
+        package = (module_name or "").partition(".")[0]
+        if package.startswith("namedtuple_"):
+            package = "collections"
+        return package in RUNNING or package in sys.stdlib_module_names
 
     def break_here(self, frame: FrameType) -> bool:
         running = machine() if has_machine() else None
@@ -83,13 +91,19 @@ class Debugger(pdb.Pdb):
     def dispatch_exception(self, frame: FrameType, arg: tuple) -> Any:
         """Open at an error while the kernel still stands where it was raised."""
         kind, error, trace = arg
-        if error is not self.error and not issubclass(kind, (StopIteration, bdb.BdbQuit)):
-            self.error = error
+        if error is not self.seen and not issubclass(kind, (StopIteration, bdb.BdbQuit)):
+            self.seen = error
             self.message("".join(traceback.format_exception_only(kind, error)).rstrip())
             self.interaction(frame, without_ours(trace))
             if self.quitting:
                 raise bdb.BdbQuit
         return self.trace_dispatch
+
+    def get_stack(self, frame: FrameType | None, trace: Any) -> tuple[list, int]:
+        """The frames of the kernel and its helpers, without those that run them."""
+        stack, at = super().get_stack(frame, trace)
+        kept = [x for x in stack if not is_our_file(x[0].f_code.co_filename)]
+        return (kept, kept.index(stack[at])) if stack[at] in kept else (stack, at)
 
     def run_kernel(self, jit: JITFunction, run: Callable[[], Any]) -> Any:
         """Run a launch with a breakpoint at the kernel's first line."""

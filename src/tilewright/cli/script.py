@@ -74,7 +74,10 @@ def report(error: BaseException) -> None:
 
 
 def is_ours(trace: TracebackType) -> bool:
-    file = trace.tb_frame.f_code.co_filename
+    return is_our_file(trace.tb_frame.f_code.co_filename)
+
+
+def is_our_file(file: str) -> bool:
     return file.startswith((PACKAGE, "<launch of "))
 
 
