@@ -19,6 +19,7 @@ def test_repeated_launches_are_one_entry():
         ledger.add_kernel(softmax_run(sites=[], compile_s={}, from_cache=True))
         ledger.add_kernel(softmax_run(rows=8))
     assert [(k.programs, k.launches) for k in ledger.kernels] == [(4096, 2), (8, 1)]
+    assert [k.title for k in ledger.kernels] == ["softmax_kernel (1)", "softmax_kernel (2)"]
     assert ledger.kernels[0].compile_s["llvm"] == 0.012
     assert ledger.kernels[0].total_bytes == 33_554_432
 

@@ -103,7 +103,7 @@ def test_reloads_and_masks_are_named():
 def test_an_empty_run_says_so():
     with Ledger() as made:
         pass
-    assert "No kernel was launched" in report.text(made)
+    assert "No kernel was run to its end" in report.text(made)
     assert report.as_json(made)["kernels"] == []
 
 

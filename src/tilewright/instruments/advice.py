@@ -126,7 +126,7 @@ def on_registers(run: KernelRun, code: GpuCode) -> Iterator[Remark]:
     if code.spill_bytes:
         yield Remark(
             "registers", run.file, run.line,
-            f"{run.name} keeps {plural(code.spill_bytes, 'byte')} of each thread in memory, for "
+            f"{run.title} keeps {plural(code.spill_bytes, 'byte')} of each thread in memory, for "
             f"its {code.registers} registers do not suffice: take smaller blocks, or "
             f"num_warps={2 * code.warps}.",
         )  # fmt: skip
@@ -138,7 +138,7 @@ def on_occupancy(run: KernelRun, code: GpuCode) -> Iterator[Remark]:
         idle = code.processors - run.programs
         yield Remark(
             "grid", run.file, run.line,
-            f"{run.name} has {plural(run.programs, 'program')}, so {idle} of "
+            f"{run.title} has {plural(run.programs, 'program')}, so {idle} of "
             f"{code.processors} multiprocessors are idle: take smaller blocks, or split the work "
             "along another axis as well.",
         )  # fmt: skip
@@ -152,7 +152,7 @@ def on_occupancy(run: KernelRun, code: GpuCode) -> Iterator[Remark]:
     }
     yield Remark(
         "occupancy", run.file, run.line,
-        f"{run.name} fills {code.occupancy:.0%} of the warps of a multiprocessor "
+        f"{run.title} fills {code.occupancy:.0%} of the warps of a multiprocessor "
         f"({plural(code.programs, 'program')} of {plural(code.warps, 'warp')}), limited by its "
         f"{code.limit}: {ways[code.limit]}.",
     )  # fmt: skip

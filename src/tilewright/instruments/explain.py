@@ -78,6 +78,9 @@ class Explainer(LaunchObserver):
             if key in self.seen:
                 self.ledger.add_kernel(self.seen[key])
             return handle
+        functions = [jit, *scan(jit, *call.constants.values()).functions]
+        for code in (function.fn.__code__ for function in functions):
+            self.ledger.add_helper(code.co_name, code.co_filename, code.co_firstlineno)
         with self.ledger.paused():
             entry = jit.entry(call)
             entry.check_writable(call.writable)
@@ -85,9 +88,6 @@ class Explainer(LaunchObserver):
             record = replace(examine(call, entry, sizes, self.arch), touched=touched)
         self.seen[key] = again(record)
         self.ledger.add_kernel(record)
-        for helper in scan(jit, *call.constants.values()).functions:
-            code = helper.fn.__code__
-            self.ledger.add_helper(helper.__name__, code.co_filename, code.co_firstlineno)
         return entry.handle
 
 

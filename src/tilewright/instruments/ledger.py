@@ -222,7 +222,15 @@ class Ledger:
     def entries(self) -> list[Region | KernelRun]:
         """Regions and kernels in the order in which each first ran."""
         self._close_region()
-        return [e.close() if isinstance(e, _Repeated) else e[0] for e in self._order]
+        entries = [e.close() if isinstance(e, _Repeated) else e[0] for e in self._order]
+        runs = [e for e in entries if isinstance(e, KernelRun)]
+        alike = {name: [r for r in runs if r.name == name] for name in {r.name for r in runs}}
+        return [
+            replace(e, number=position(alike[e.name], e))
+            if isinstance(e, KernelRun) and len(alike[e.name]) > 1
+            else e
+            for e in entries
+        ]
 
     @property
     def kernels(self) -> list[KernelRun]:
@@ -241,6 +249,11 @@ class Ledger:
     def never_launched(self) -> list[tuple[str, str, int]]:
         """Kernels (name, file, line) that were defined and neither launched nor used by one."""
         return [d for d in self._defined if d not in self._used]
+
+
+def position(runs: Sequence[KernelRun], run: KernelRun) -> int:
+    """Which of some runs one is, from 1."""
+    return next(number for number, other in enumerate(runs, 1) if other is run)
 
 
 class AfterImport(MetaPathFinder):

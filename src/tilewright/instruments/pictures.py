@@ -37,7 +37,7 @@ def movement(entries: Sequence[Region | KernelRun]) -> list[list[Bar]]:
 
 def bar(thing: KernelRun | Step, longest: int) -> Bar:
     return Bar(
-        thing.name,
+        thing.title if isinstance(thing, KernelRun) else thing.name,
         100 * thing.read_bytes / longest,
         100 * thing.write_bytes / longest,
         thing.total_bytes,
@@ -104,7 +104,7 @@ def roofline(
         x, y = at(intensity, speed)
         close = sum(abs(p.x - x) < LABEL and abs(p.y - y) < NEAR for p in points)
         label_y = y + NEAR * (1 + close)
-        points.append(Point(run.name, x, y, label_y, intensity, speed, reached))
+        points.append(Point(run.title, x, y, label_y, intensity, speed, reached))
     return Roofline(
         width,
         height,

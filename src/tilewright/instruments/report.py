@@ -85,7 +85,7 @@ def sections(
     """The parts of the report, in order."""
     entries = ledger.entries
     if not entries and not ledger.never_launched:
-        yield Text("No kernel was launched and no array operator was recorded.")
+        yield Text("No kernel was run to its end and no array operator was recorded.")
         return
     for entry in entries:
         if isinstance(entry, KernelRun):
@@ -127,7 +127,7 @@ def kernel_section(run: KernelRun, width: int) -> RenderableType:
     for name, value in kernel_facts(run):
         facts.add_row(Text(name), Text(value))
     parts: list[RenderableType] = [
-        heading(run.name, f"{run.file}:{run.line}"),
+        heading(run.title, f"{run.file}:{run.line}"),
         indented(facts),
     ]
     parts.append(site_table(run.sites, width) if run.sites else Text())
@@ -254,7 +254,7 @@ def ledger_table(
     for entry in entries:
         if isinstance(entry, KernelRun):
             count = f" x{entry.launches}" if entry.launches > 1 else ""
-            name = Text(f"kernel {entry.name}{count}", "bold")
+            name = Text(f"kernel {entry.title}{count}", "bold")
             rows.append((name, place(entry.file, entry.line), *counts(entry), ""))
         else:
             ratio = next((c.bytes_ratio for c in comparisons if c.region == entry), None)
@@ -315,10 +315,10 @@ def predictions(entry: Region | KernelRun, hardware: Hardware) -> Iterator[tuple
     if isinstance(entry, Region):
         yield region_name(entry), predict_region(entry, hardware)
     elif entry.sites and entry.total_bytes == entry.least_bytes:
-        yield entry.name, predict_kernel(entry, hardware)
+        yield entry.title, predict_kernel(entry, hardware)
     elif entry.sites:
-        yield f"{entry.name}, no cache", predict_kernel(entry, hardware)
-        yield f"{entry.name}, perfect cache", predict_least(entry, hardware)
+        yield f"{entry.title}, no cache", predict_kernel(entry, hardware)
+        yield f"{entry.title}, perfect cache", predict_least(entry, hardware)
 
 
 def prediction_cells(p: Prediction) -> tuple[str, ...]:
@@ -333,7 +333,7 @@ def speedup_lines(hardware: Hardware, comparisons: Sequence[Comparison]) -> Iter
         speedup = predicted_speedup(steps, kernel)
         if speedup is not None:
             yield (
-                f"Predicted: {c.kernel.name} {speedup:.3f}x as fast as the steps of "
+                f"Predicted: {c.kernel.title} {speedup:.3f}x as fast as the steps of "
                 f"{region_name(c.region)} ({duration(kernel.seconds)} against "
                 f"{duration(steps.seconds)})."
             )

@@ -126,7 +126,8 @@ class KernelRun(Sum):
 
     `compile_s` maps a stage to seconds; `minimum_bytes` maps an argument to the different bytes
     read from it and written to it; `gpu` tells of the code where that is for a GPU; `touched`
-    what some programs touch, where that was asked for.
+    what some programs touch, where that was asked for; `number` counts, from 1, kernels of one
+    name that were launched in several ways.
     """
 
     name: str
@@ -146,6 +147,12 @@ class KernelRun(Sum):
     launches: int = 1
     gpu: GpuCode | None = None
     touched: Table | None = None
+    number: int = 0
+
+    @property
+    def title(self) -> str:
+        """Its name, that no other of a report has."""
+        return f"{self.name} ({self.number})" if self.number else self.name
 
     @property
     def parts(self) -> list[Site]:

@@ -78,12 +78,12 @@ def verdicts(ledger: Ledger, comparisons: Sequence[Comparison]) -> list[str]:
 
 def _on_kernel(run: KernelRun) -> list[str]:
     if not run.sites or not run.least_bytes:
-        return [f"{run.name}: its memory accesses were not counted."]
+        return [f"{run.title}: its memory accesses were not counted."]
     least, total = megabytes(run.least_bytes), megabytes(run.total_bytes)
     if run.total_bytes == run.least_bytes:
-        lines = [f"{run.name} moves exactly the least possible bytes ({least})."]
+        lines = [f"{run.title} moves exactly the least possible bytes ({least})."]
     else:
-        lines = [f"{run.name} asks for {total}, {run.over_least:.2f}x the least possible {least}."]
+        lines = [f"{run.title} asks for {total}, {run.over_least:.2f}x the least possible {least}."]
     if run.over_least > OVERHEAD_WORTH_SAYING:
         worst = max(run.sites, key=lambda s: s.bytes - s.unique_bytes)
         if worst.reload > OVERHEAD_WORTH_SAYING:
@@ -110,11 +110,11 @@ def _on_steps(comparison: Comparison) -> str:
     region, kernel = comparison.region, comparison.kernel
     text = (
         f"The {len(region.steps)} unfused steps of {region_name(region)} moved "
-        f"{comparison.bytes_ratio:.2f}x the bytes of {kernel.name} "
+        f"{comparison.bytes_ratio:.2f}x the bytes of {kernel.title} "
         f"({megabytes(region.total_bytes)} against {megabytes(kernel.total_bytes)})"
         if len(region.steps) > 1
         else f"The single step {region.steps[0].name} of {region_name(region)} moved "
-        f"{comparison.bytes_ratio:.2f}x the bytes of {kernel.name}"
+        f"{comparison.bytes_ratio:.2f}x the bytes of {kernel.title}"
     )
     speedup = comparison.measured_speedup
     if speedup is None:
