@@ -261,10 +261,13 @@ def torch_readers(tensor: type, findings: Findings) -> Iterator[None]:
 
 def is_known(x: Any) -> bool:
     """Whether a tensor lies in memory that is looked at."""
-    if not poison.allocated or type(x).__name__ == "FakeTensor":
+    is_fake = not poison.allocated or type(x).__name__ == "FakeTensor"
+    if is_fake or not x.is_cpu or x.layout is not sys.modules["torch"].strided:
         return False
-    is_dense = x.is_cpu and x.layout is sys.modules["torch"].strided
-    return is_dense and x.untyped_storage().data_ptr() in poison.allocated
+    try:
+        return x.untyped_storage().data_ptr() in poison.allocated
+    except RuntimeError:  # tensors that stand for others have no memory
+        return False
 
 
 def part_of_tensor(x: Any) -> Part:
