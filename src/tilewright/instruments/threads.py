@@ -119,7 +119,9 @@ class Threads:
     def look_at_loads(self, cells: Cells, place: Place, touch: Touch) -> None:
         """Tell of elements that other threads load, and that now change."""
         for number, loaded in cells.loads:
-            if number >= self.first and self.accesses[number - self.begun].shape == touch.shape:
+            if number < self.first or self.accesses[number - self.begun].shape != touch.shape:
+                continue
+            if not is_same(loaded, place):  # each thread stores what it has loaded itself
                 there, lanes = lanes_at(loaded, place.buffer.low + place.offsets)
                 self.look(np.where(there, number, 0), lanes, place, touch, WARP)
 
@@ -165,6 +167,15 @@ class Threads:
             out &= one != two
             group *= 2
         return out
+
+
+def is_same(one: Place, other: Place) -> bool:
+    """Whether lanes of two accesses go to the same elements."""
+    return (
+        one.buffer.low == other.buffer.low
+        and np.array_equal(one.lanes, other.lanes)
+        and np.array_equal(one.offsets, other.offsets)
+    )
 
 
 def lanes_at(place: Place, addresses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
