@@ -15,7 +15,7 @@ library_dirs: list[str] = []
 
 
 def min_dot_size(target: GPUTarget) -> Callable[[Any, Any], tuple[int, int, int]]:
-    """A function of two dtypes: the least M, N and K of a product that GPUs have instructions for."""
+    """A function of two dtypes: the least M, N and K of products by the instructions of GPUs."""
     return lambda lhs, rhs: (16, 16, 32 if lhs.scalar.primitive_bitwidth == 8 else 16)
 
 
