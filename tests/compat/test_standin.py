@@ -443,3 +443,26 @@ def test_what_tuners_ask_for():
     assert min_dot_size(None)(tilewright.language.float16, None) == (16, 16, 16)
     assert _summarize_statistics([1.0, 3.0, 2.0], None, "median") == 2
     assert _summarize_statistics([1.0, 3.0, 2.0], [0.25, 1], "mean") == [1.5, 3]
+
+
+def test_what_a_kernel_writes_to():
+    from triton.compiler.compiler import ASTSource
+
+    @tilewright.jit
+    def kernel(x, n, y, total, B: tilewright.language.constexpr):
+        place = y + 1 if n > 3 else y
+        tilewright.language.store(place, tilewright.language.load(x))
+        tilewright.language.atomic_add(total, 1)
+
+    types = {"x": "*fp32", "n": "i32", "y": "*fp32", "total": "*i32", "B": "constexpr"}
+    module = ASTSource(kernel, types, {"B": 2}).make_ir(None, None, None, None, None)
+    told = []
+    module.walk(told.append)
+    arguments = [o.id() for o in told[0].get_block().arguments]
+    found = {"tt.load": set(), "tt.store": set(), "tt.return": set(), "tt.func": set()}
+    for op in told:
+        for k in range(op.get_num_operands()):
+            found[op.get_name()].add(arguments.index(op.get_operand(k).id()))
+    assert (found["tt.load"], found["tt.store"]) == ({0, 3}, {2, 3})
+    assert told[-1].get_str_attr("sym_name") == "kernel"
+    assert told[-1].get_region(0) is told[0].get_block().get_parent()

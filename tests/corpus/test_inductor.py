@@ -119,6 +119,35 @@ def test_kernels_of_programs(tuned, dynamic):
     harness.close(found, (x.double() * 2.5).sin() + 1, 1e-5, "output")
 
 
+@triton.jit
+def add_into_kernel(x, y, total, n, unused, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + i, i < n) + 1
+    tl.store(y + i, value, i < n)
+    tl.atomic_add(total, tl.sum(tl.where(i < n, value, 0)))
+
+
+def test_what_kernels_of_programs_write_to():
+    """Inductor asks for it, and copies what it does not know to stay as it is."""
+    from torch._higher_order_ops.triton_kernel_wrap import identify_accessed_tensors
+
+    x, y, total = tensor(10).float(), torch.zeros(10), torch.zeros(1)
+    given = {"x": x, "y": y, "total": total, "n": 10, "unused": None, "BLOCK": 16}
+    found = identify_accessed_tensors(add_into_kernel, given, {}).read_writes
+    assert [d.name for d in found.writes] == ["y", "total"]
+    assert [d.name for d in found.reads] == ["x", "total"]
+
+    def function(a):
+        y, total = torch.empty_like(a), a.new_zeros(1)
+        add_into_kernel[(1,)](a * 2, y, total, a.numel(), None, BLOCK=16)
+        add_into_kernel[(1,)](y, y, total, a.numel(), None, BLOCK=16)
+        return y, total, a + 1
+
+    wanted = [x * 2 + 2, (x * 4 + 3).sum()[None], x + 1]
+    for a, b in zip(torch.compile(function)(x), wanted):
+        harness.close(a, b, 1e-5, "output")
+
+
 @pytest.mark.parametrize("dtype", ["float64", "uint8", "int16"])
 def test_numbers_of_other_types(dtype):
     def function(x, factor):

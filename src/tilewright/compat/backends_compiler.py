@@ -26,6 +26,27 @@ class BaseBackend:
         """The state of the compiler and what it compiles for."""
         return f"{toolchain()}-{self.target.backend}-{self.target.arch}"
 
+    def load_dialects(self, context: Any) -> None:
+        """There is no IR of Triton's to load."""
+
+    def get_codegen_implementation(self, options: Any) -> dict[str, Any]:
+        """Nothing: targets generate code by themselves."""
+        return {}
+
+    def get_module_map(self) -> dict[str, Any]:
+        """No module of the language is another one on this target."""
+        return {}
+
+    @staticmethod
+    def get_arg_specialization(arg: Any, kind: str, **_: Any) -> str:
+        """What is known of an argument beyond its type."""
+        return ""
+
+    @staticmethod
+    def parse_attr(text: str) -> list[Any]:
+        """The attributes that such knowledge stands for."""
+        return []
+
     def parse_options(self, options: dict[str, Any]) -> SimpleNamespace:
         """Launch options, with what is taken for those that are left out."""
         return SimpleNamespace(**{**DEFAULTS, **options})

@@ -8,13 +8,14 @@ from typing import Any
 from tilewright.compat import code_generator, errors
 from tilewright.compat.backends_compiler import make_backend
 from tilewright.compat.errors import CompilationError
+from tilewright.compat.ttir import Module
 from tilewright.compat.unsupported import unsupported_class
 from tilewright.errors import UnsupportedError
 from tilewright.ir import types as ir
 from tilewright.ir.types import Type, pointer_to
 from tilewright.later import later
 from tilewright.runtime import driver
-from tilewright.runtime.compile import Request, compile_kernel
+from tilewright.runtime.compile import Request, compile_kernel, front_ir
 from tilewright.runtime.handle import CompiledKernel
 from tilewright.runtime.kernel import JITFunction
 from tilewright.runtime.signature import SPELLINGS
@@ -50,6 +51,13 @@ class ASTSource:
         """The types of the arguments that are passed at run time."""
         found = {k: v for k, v in self.signature.items() if k not in self.constants}
         return {name: spelled(text) for name, text in found.items() if text != "constexpr"}
+
+    def make_ir(
+        self, target: Any, options: Any, codegen_fns: Any, module_map: Any, context: Any
+    ) -> Module:
+        """What the kernel reads and writes, for whoever walks over Triton's IR."""
+        request = Request(self.fn, self.types(), self.constants, {}, base.find("cpu"))
+        return Module(front_ir(request))
 
     def facts(self) -> dict[str, int]:
         """What the arguments are multiples of."""
