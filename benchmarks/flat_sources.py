@@ -23,6 +23,16 @@ def add_bias_kernel(x_ptr, bias_ptr, out_ptr, n, cols, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def unpack_kernel(x_ptr, scale_ptr, out_ptr, n, GROUP: tl.constexpr, BLOCK: tl.constexpr):
+    """Weights of 4 bits, two in a byte, times a number for each group."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < n
+    code = (tl.load(x_ptr + at // 2, mask=inside) >> (at % 2 * 4)) & 15
+    scale = tl.load(scale_ptr + at // GROUP, mask=inside)
+    tl.store(out_ptr + at, (code.to(tl.float32) - 8) * scale, mask=inside)
+
+
+@triton.jit
 def channels_kernel(x_ptr, w_ptr, b_ptr, out_ptr, n, pixels, channels, BLOCK: tl.constexpr):
     """A factor and a summand for each channel of images."""
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 import peers
 import triton
@@ -45,15 +47,16 @@ def add_loop(x, y, out):
     return out
 
 
-def gelu_case(function: str, power: int) -> Case:
+def gelu_case(function: str, power: int, dtype: Any = np.float32) -> Case:
     n = 2**power
     form = "none" if function == "gelu_exact" else "tanh"
+    is_wide = dtype is np.float32
 
     def make() -> Run:
-        x, out, t_out = normal(n), empty(n), tensor(empty(n))
+        x, out, t_out = normal(n, dtype=dtype), empty(n, dtype=dtype), tensor(empty(n, dtype=dtype))
         b_out = empty(n)
         tx, kernel = tensor(x), getattr(gelu, function)
-        loop = looped(gelu_exact_loop if form == "none" else gelu_tanh_loop)
+        loop = looped(gelu_exact_loop if form == "none" else gelu_tanh_loop) if is_wide else None
 
         def ours():
             grid = (triton.cdiv(n, 1024),)
@@ -64,9 +67,11 @@ def gelu_case(function: str, power: int) -> Case:
             return torch.ops.aten.gelu.out(tx, approximate=form, out=t_out)
 
         calls = present(torch=with_torch, numba=loop and (lambda: loop(x, b_out)))
-        return Run({OURS: ours, **calls}, lambda: gelu.reference_of(kernel, x), 2e-6)
+        tolerance = 2e-6 if is_wide else 1e-2
+        return Run({OURS: ours, **calls}, lambda: gelu.reference_of(kernel, x), tolerance)
 
-    return Case(function.replace("_", " "), f"2^{power}", make, 8 * n, 20 * n)
+    name = function.replace("_", " ") + ("" if is_wide else f" {np.dtype(dtype).name}")
+    return Case(name, f"2^{power}", make, 2 * np.dtype(dtype).itemsize * n, 20 * n)
 
 
 def gelu_exact_loop(x, out):
@@ -244,6 +249,8 @@ CASES = [
     gelu_case("gelu_exact", 22),
     gelu_case("gelu_tanh", 16),
     gelu_case("gelu_tanh", 22),
+    gelu_case("gelu_exact", 16, ml_dtypes.bfloat16),
+    gelu_case("gelu_tanh", 16, ml_dtypes.bfloat16),
     swiglu_case(64, 4096),
     swiglu_case(1024, 4096),
     dropout_case(16),

@@ -22,6 +22,7 @@ from flat_sources import (
     scale_rows_kernel,
     scatter_kernel,
     sum_middle_kernel,
+    unpack_kernel,
 )
 from peers import present, tensor, torch
 
@@ -53,6 +54,30 @@ def row_case(kernel: Callable, name: str, rows: int, cols: int) -> Case:
         return Run({OURS: ours, **calls}, lambda: combine(x.astype(np.float64), y))
 
     return Case(name, f"{rows}x{cols}", make, 8 * rows * cols)
+
+
+def unpack_case(n: int, group: int = 64) -> Case:
+    def make() -> Run:
+        x = np.random.default_rng(0).integers(0, 256, n // 2, np.uint8)
+        scale, out = normal(n // group), empty(n)
+        tx, t_scale = tensor(x), tensor(scale)
+
+        def ours():
+            unpack_kernel[(triton.cdiv(n, BLOCK),)](x, scale, out, n, GROUP=group, BLOCK=BLOCK)
+            return out
+
+        def with_torch():
+            codes = torch.stack([tx & 15, tx >> 4], 1).reshape(-1, group)
+            return ((codes.float() - 8) * t_scale[:, None]).reshape(-1)
+
+        def with_numpy():
+            codes = np.stack([x & 15, x >> 4], 1).reshape(-1, group).astype(np.float32)
+            return ((codes - 8) * scale[:, None]).reshape(-1)
+
+        calls = present(torch=with_torch, numpy=with_numpy)
+        return Run({OURS: ours, **calls}, with_numpy, 0)
+
+    return Case("weights of 4 bits", f"{n}", make, n // 2 + 4 * n)
 
 
 def channels_case(images: int, channels: int, side: int) -> Case:
@@ -307,6 +332,7 @@ CASES = [
     row_case(scale_rows_kernel, "rows by //", 1024, 1000),
     row_case(scale_rows_kernel, "rows by //", 1024, 64),
     row_case(scale_rows_kernel, "rows by //", 8192, 7),
+    unpack_case(1 << 18),
     row_case(add_bias_kernel, "bias by %", 64, 1000),
     row_case(add_bias_kernel, "bias by %", 1024, 1000),
     row_case(add_bias_kernel, "bias by %", 8192, 7),

@@ -129,6 +129,7 @@ def power_case(power: int) -> Case:
 CASES = [
     distances_case(128, 128, 64), distances_case(512, 512, 128),
     polynomial_case(16), polynomial_case(22),
-    rows_times_vector_case(64, 1000), rows_times_vector_case(2048, 1024),
+    rows_times_vector_case(64, 1000), rows_times_vector_case(1000, 1000),
+    rows_times_vector_case(2048, 1024),
     power_case(16), power_case(22),
 ]  # fmt: skip

@@ -32,6 +32,7 @@ PERMUTES = {
     (4, 8): ("avx2", "llvm.x86.avx2.{}", t.int32),
 }
 NAMES = {(4, 16): ("si", "sf"), (8, 8): ("di", "df"), (4, 8): ("permd", "permps")}
+WORD = 4  # bytes of the smallest elements that a vector is put in order of
 MOVED = frozenset({"cast", "broadcast", "reshape", "hint"})
 
 
@@ -47,10 +48,12 @@ class Near:
 def find_near(m: Memory, inst: Inst, index: tuple[Index, ...], a: Access) -> Near | None:
     """The places of a load, if they lie near each other, and the machine can use that."""
     e, b = m.e, m.e.b
-    key = (a.size, e.row.width)
+    key = (max(a.size, WORD), e.row.width)
     if key not in PERMUTES or m.counters is not None or not m.takes_near or b.target != "x86":
         return None
-    if PERMUTES[key][0] not in b.features or m.bounded(inst) is None:
+    if a.size < WORD and ("avx512bw" not in b.features or a.dtype is t.int1):
+        return None
+    if PERMUTES[key][0] not in b.features or m.param(inst) is None:
         return None
     places = m.places(inst, index, a)
     if places is None:
@@ -86,7 +89,7 @@ def load_near(
     """The lanes that are on, from one vector if they lie in it and in their argument."""
     e, b, w = m.e, m.e.b, m.e.w
     index, width = near.places.index, e.row.width
-    low, high = span(m, m.extent(m.bounded(inst)), a.size)
+    low, high = span(m, m.extent(m.param(inst)), a.size)
     place = b.offset(near.places.base, near.first, passing.dtype)
     start = b.bitcast(place, t.int64)
     shift = e.const(a.size.bit_length() - 1)
@@ -115,7 +118,11 @@ def load_near(
 
 
 def ordered(b: Lanes, row: Lane, by: Lane) -> Lane:
-    """The lanes of a vector by number."""
+    """The lanes of a vector by number, small ones as words."""
+    if row.dtype.bytes < WORD:
+        held = t.uint8 if row.dtype.bytes == 1 else t.uint16
+        words = ordered(b, b.cast(b.bitcast(row, held), t.uint32), by)
+        return b.bitcast(b.cast(words, held), row.dtype)
     key = (row.dtype.bytes, row.width)
     _, base, number = PERMUTES[key]
     name = base.format(NAMES[key][row.dtype.is_float])
