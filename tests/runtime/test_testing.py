@@ -406,3 +406,9 @@ def test_figures_of_a_gpu_are_refused():
     ):
         with pytest.raises(TilewrightError, match=r"is not available: it .* of a GPU, and "):
             call()
+
+
+def test_numbers_of_calls():
+    calls = []
+    found = do_bench(lambda: calls.append(1), n_warmup=3, n_repeat=7, return_mode="all")
+    assert (len(calls), len(found)) == (1 + 3 + 7, 7)
