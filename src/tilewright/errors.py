@@ -109,7 +109,13 @@ class ArgumentOverflowError(LaunchError, OverflowError):
 
 
 class ArgumentTypeError(LaunchError, TypeError):
-    """An argument of a type that a kernel cannot take."""
+    """An argument of a type that a kernel cannot take, or more or fewer than it takes."""
+
+
+class UnknownArgumentError(ArgumentTypeError, KeyError):
+    """A name that neither a parameter has nor an option."""
+
+    __str__ = Exception.__str__
 
 
 class OptionError(LaunchError, AssertionError):

@@ -12,7 +12,7 @@ from tilewright.errors import TilewrightError
 from tilewright.runtime.arrays import is_torch
 from tilewright.runtime.bench_report import Benchmark, Mark, perf_report
 from tilewright.runtime.dtypes import NUMPY_DTYPES
-from tilewright.runtime.timing import measure
+from tilewright.runtime.timing import measure, measure_calls
 
 __all__ = [
     "Benchmark", "Mark", "allclose", "assert_almost_equal", "assert_close", "do_bench",
@@ -37,9 +37,12 @@ def do_bench(
     grad_to_none: Sequence[Any] | None = None,
     quantiles: Sequence[float] | None = None,
     return_mode: str = "mean",
+    n_warmup: int | None = None,
+    n_repeat: int | None = None,
 ) -> float | list[float]:
     """Milliseconds a call of `fn` takes, after `warmup` ms of calls, over `rep` ms of calls.
 
+    `n_warmup` and `n_repeat` are numbers of calls in place of the milliseconds.
     `grad_to_none` lists tensors whose gradient is dropped before each call. With `quantiles`
     the result is one value for each of them, a bare float when there is one; otherwise
     `return_mode` says which summary is returned. Caches stay warm between calls.
@@ -58,13 +61,17 @@ def do_bench(
         for tensor in grad_to_none:
             tensor.grad = None
 
-    timing = measure(
-        call,
-        warmup_s=warmup * 1e-3,
-        repeat_s=rep * 1e-3,
-        min_repeats=MIN_REPEATS,
-        before=None if grad_to_none is None else drop_gradients,
-    )
+    before = None if grad_to_none is None else drop_gradients
+    if n_repeat is not None:
+        timing = measure_calls(call, n_warmup or 0, n_repeat, before)
+    else:
+        timing = measure(
+            call,
+            warmup_s=warmup * 1e-3,
+            repeat_s=rep * 1e-3,
+            min_repeats=MIN_REPEATS,
+            before=before,
+        )
     if quantiles is not None:
         found = [timing.quantile(q) * 1e3 for q in quantiles]
         return found[0] if len(found) == 1 else found

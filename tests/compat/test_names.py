@@ -75,6 +75,9 @@ def test_modules_within_modules():
     from tilewright.language.extra import cuda
 
     assert (gdc_wait, globaltimer, num_warps) == (cuda.gdc_wait, cuda.globaltimer, cuda.num_warps)
+    from tilewright.runtime import driver
+
+    assert isinstance(driver.active, DriverBase) and not isinstance(3, DriverBase)
     assert all((BaseBackend, DriverBase, Benchmarker, Allocator, Buffer, NullAllocator))
     set_profile_allocator(None)
 

@@ -81,7 +81,7 @@ def test_each_kernel_is_compiled_once():
     assert len(fill.cache) == 2
 
 
-def test_launches_wait_for_threads(target):
+def test_launches_wait_for_threads(host_target):
     @tilewright.jit
     def fill(x, A: tl.constexpr):
         tl.store(x, A)

@@ -9,6 +9,7 @@ import tilewright
 import tilewright.language as tl
 from tilewright import Config, autotune
 from tilewright.errors import TilewrightError
+from tilewright.runtime.autotune import tune_observers
 
 
 def only_small(configs, arguments, **_):
@@ -59,7 +60,12 @@ def test_one_that_is_left_is_not_timed(host_target):
 
     prune = {"early_config_prune": lambda configs, arguments, **_: configs[1:2]}
     kernel = tuned(prune_configs_by=prune, do_bench=refuse)
-    assert launch(kernel) == (107, 16)
+    told = []
+    tune_observers.append(lambda *of: told.append(of))
+    try:
+        assert launch(kernel) == (107, 16) and not told
+    finally:
+        tune_observers.pop()
     assert kernel.best_config.kwargs == {"B": 16}
 
 

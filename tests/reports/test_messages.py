@@ -62,3 +62,28 @@ def test_functions_of_kernels_called_outside():
         tl.exp(1.0)
     with pytest.raises(RuntimeError, match="Cannot call @triton.jit'd outside of the scope of a"):
         copy(np.zeros(1), np.zeros(1), 1, 8)
+
+
+@tilewright.jit
+def takes_two(x, n, B: tl.constexpr):
+    tl.store(x, n + B)
+
+
+@pytest.mark.parametrize(
+    "given, named, kind, message",
+    [
+        ((1,), {}, TypeError, "missing argument 'B'"),
+        ((1, 2, 3), {}, TypeError, "takes 3 arguments, got 4"),
+        ((1, 2), {"n": 3}, TypeError, "'n' is given twice|multiple values for argument 'n'"),
+        ((1, 2), {"block": 3}, KeyError, "no parameter 'block'"),
+        ((1, 2), {"num_warp": 3}, KeyError, "did you mean 'num_warps'"),
+    ],
+)
+def test_wrong_calls_are_errors_of_the_kind_of_pythons_or_tritons(
+    host_target, given, named, kind, message
+):
+    x = np.zeros(1, np.float32)
+    for _ in range(3):  # through every way of launching
+        takes_two[(1,)](x, 1, 2)
+        with pytest.raises(kind, match=message):
+            takes_two[(1,)](x, *given, **named)

@@ -179,7 +179,8 @@ def test_signatures_are_those_of_triton():
 
     missing = inspect.Parameter.empty
     rest = {"grad_to_none": None, "quantiles": None, "return_mode": "mean"}
-    assert names(testing.do_bench) == {"fn": missing, "warmup": 25, "rep": 100, **rest}
+    newer = {"n_warmup": None, "n_repeat": None}
+    assert names(testing.do_bench) == {"fn": missing, "warmup": 25, "rep": 100, **rest, **newer}
     assert names(testing.do_bench_cudagraph) == {"fn": missing, "rep": 20, **rest}
     assert names(testing.assert_close) == {
         "x": missing, "y": missing, "atol": None, "rtol": None, "err_msg": "",
@@ -406,3 +407,9 @@ def test_figures_of_a_gpu_are_refused():
     ):
         with pytest.raises(TilewrightError, match=r"is not available: it .* of a GPU, and "):
             call()
+
+
+def test_numbers_of_calls():
+    calls = []
+    found = testing.do_bench(lambda: calls.append(1), n_warmup=3, n_repeat=7, return_mode="all")
+    assert (len(calls), len(found)) == (1 + 3 + 7, 7)

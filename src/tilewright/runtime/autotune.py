@@ -129,8 +129,9 @@ class Autotuner(Wrapper):
                 with unobserved():
                     found = self.search(key, where, args, kwargs)
             self.cache[key] = found
-            for observe in tune_observers:
-                observe(self, key, found, is_known)
+            if is_known or self.configs_timings is not None:
+                for observe in tune_observers:
+                    observe(self, key, found, is_known)
         return found
 
     def key_of(self, arguments: dict[str, Any]) -> tuple:
@@ -147,6 +148,7 @@ class Autotuner(Wrapper):
     def search(self, key: tuple, where: str, args: tuple, kwargs: dict[str, Any]) -> Config:
         begin = time.perf_counter()
         configs = self.prune_configs(kwargs)
+        self.configs_timings = None
         if len(configs) == 1:  # nothing to choose from
             self.check_conflicts(configs[0], kwargs)
             return configs[0]

@@ -9,7 +9,7 @@ from math import gcd
 from numbers import Integral
 from typing import Any
 
-from tilewright.errors import ArgumentTypeError, LaunchError, OptionError
+from tilewright.errors import ArgumentTypeError, LaunchError, OptionError, UnknownArgumentError
 from tilewright.ir import types as ir
 from tilewright.ir.types import DType, Type, pointer_to
 from tilewright.lang.constexpr import constexpr, unwrap
@@ -86,7 +86,9 @@ class Signature:
             if parameter.kind is parameter.VAR_POSITIONAL:
                 self.rest = name
             elif parameter.kind is parameter.VAR_KEYWORD:
-                raise LaunchError(f"{self.kernel}: a kernel cannot take **{name}")
+                raise ArgumentTypeError(
+                    f"JIT functions do not support **kwargs: {self.kernel} takes **{name}"
+                )
             named = {name, index}
             dtype, const = annotation(parameter.annotation)
             self.params.append(
@@ -116,7 +118,7 @@ class Signature:
         if self.rest is not None:  # what follows is passed by name
             positional = self.params[: self.names.index(self.rest)]
         if len(args) > len(positional) and self.rest is None:
-            raise LaunchError(
+            raise ArgumentTypeError(
                 f"{self.kernel} takes {len(positional)} arguments, got {len(args)}; "
                 f"it is {self.text()}"
             )
@@ -124,7 +126,7 @@ class Signature:
         options = {}
         for name, value in kwargs.items():
             if name in values:
-                raise LaunchError(f"{self.kernel}: argument {name!r} is given twice")
+                raise ArgumentTypeError(f"{self.kernel}: argument {name!r} is given twice")
             if name in self.names and name != self.rest:
                 values[name] = value
             elif name in OPTIONS:
@@ -148,7 +150,7 @@ class Signature:
         if missing:
             quoted = ", ".join(repr(n) for n in missing)
             plural = "s" if len(missing) > 1 else ""
-            raise LaunchError(
+            raise ArgumentTypeError(
                 f"{self.kernel}: missing argument{plural} {quoted}; it is {self.text()}"
             )
 
@@ -169,10 +171,10 @@ class Signature:
             if name == "num_warps" and count & (count - 1):
                 raise OptionError(f"{self.kernel}: num_warps must be a power of 2, got {value}")
 
-    def unknown(self, name: str) -> LaunchError:
+    def unknown(self, name: str) -> UnknownArgumentError:
         close = difflib.get_close_matches(name, [*self.names, *OPTIONS], 1, 0.6)
         hint = f"; did you mean {close[0]!r}?" if close else ""
-        return LaunchError(
+        return UnknownArgumentError(
             f"{self.kernel} has no parameter {name!r}, and it is no launch option{hint}\n"
             f"it is {self.text()}"
         )

@@ -83,6 +83,14 @@ def measure(
     return Timing(first / 1e9, tuple(samples), batch)
 
 
+def measure_calls(
+    fn: Callable[[], Any], warmups: int, repeats: int, before: Callable[[], Any] | None = None
+) -> Timing:
+    """Time so many calls of `fn`, each by itself, after a first one and so many more."""
+    first, *times = [_time_batch(fn, before, 1, None) for _ in range(1 + warmups + repeats)]
+    return Timing(first / 1e9, tuple(t / 1e9 for t in times[warmups:]))
+
+
 def _time_batch(
     fn: Callable[[], Any], prepare: Callable[[], Any] | None, count: int, clock: Callable | None
 ) -> int:
