@@ -14,7 +14,7 @@ from tilewright.ir.types import Type, pointer_to
 from tilewright.lang.frontend import build_kernel
 from tilewright.passes import pipeline
 from tilewright.targets.cuda.arch import find
-from tilewright.targets.cuda.fit import Built, fitted
+from tilewright.targets.cuda.fit import Built, fitted, streams
 from tilewright.targets.cuda.lower import lower
 from tilewright.targets.cuda.target import CudaTarget
 
@@ -29,11 +29,11 @@ def rows_kernel(x, out, rows, cols, BLOCK: tl.constexpr):
         tl.store(out + row * cols + i, value / tl.sum(value), mask=i < cols)
 
 
-def text_of(**options) -> str:
+def text_of(kernel=rows_kernel, **options) -> str:
     pointer = Type(pointer_to(t.float32))
     types = {"x": pointer, "out": pointer, "rows": Type(t.int32), "cols": Type(t.int32)}
-    kernel = pipeline.run(build_kernel(rows_kernel, types, {"BLOCK": 512}, {}))
-    return f"; arch sm_90a shared 0\n{lower(kernel, ARCH, num_warps=8, **options).text}"
+    made = pipeline.run(build_kernel(kernel, types, {"BLOCK": 512}, {}))
+    return f"; arch sm_90a shared 0\n{lower(made, ARCH, num_warps=8, **options).text}"
 
 
 def limits(usual: int, whole: int, shared: int = 0, **options) -> list[str]:
@@ -78,13 +78,14 @@ def test_a_kernel_without_checks_has_one_version():
     assert limits(20, 30, bounds=False) == [[]]
 
 
-def test_what_the_assembler_takes_for_code_that_it_loads():
+@pytest.mark.parametrize(("spilled", "taken"), [(0, True), (16, True), (24, False)])
+def test_what_the_assembler_takes_for_code_that_it_loads(spilled, taken):
     """Linked code takes more; a kernel without a rare version is looked at as well."""
     built, probed = [], []
 
     def build(text: str) -> Built:
         built.append(re.findall(r'maxnreg"="(\d+)', text))
-        return Built(text.encode(), 72)
+        return Built(text.encode(), 72 if len(built[-1]) == 0 else 40, spilled if built[-1] else 0)
 
     def probe(text: str) -> Built:
         probed.append(text)
@@ -92,9 +93,24 @@ def test_what_the_assembler_takes_for_code_that_it_loads():
 
     for bounds in (True, False):
         image = fitted(text_of(bounds=bounds), ARCH, 0, build, probe)
-        assert b'maxnreg"="40"' in image
-    assert built == [[], ["40"]] * 2
+        assert (b'maxnreg"="40"' in image) == taken
+        assert built[:2] == [[], ["40"]]
+        built.clear()
     assert len(probed) == 2
+
+
+@tw.jit
+def sums_kernel(x, out, rows, cols, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for row in range(rows):
+        total += tl.load(x + row * cols + i)
+    tl.store(out + i, total)
+
+
+def test_loops_in_which_nobody_waits_stay_as_they_are():
+    assert streams(text_of(kernel=sums_kernel))
+    assert not streams(text_of())
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from simulator import SimulatedTarget
+from test_atomics import text_of
 
 import tilewright as tw
 from tilewright import language as tl
@@ -98,6 +99,18 @@ def halves_kernel(x_ptr, out_ptr, KIND: tl.constexpr):
     x = tl.load(x_ptr + i).to(KIND)
     y = tl.load(x_ptr + (i ^ 5)).to(KIND)
     tl.store(out_ptr + i, ((x * y + x) - y * 3).to(tl.float32))
+
+
+@tw.jit
+def far_kernel(x_ptr, out_ptr):
+    i = tl.program_id(0) * 256 + tl.arange(0, 256)
+    tl.store(out_ptr + i, tl.sin(tl.load(x_ptr + i).to(tl.float32) * 1e3))
+
+
+def test_other_angles_may_be_huge():
+    x, out = np.zeros(256, np.int32), np.zeros(256, np.float32)
+    assert "f64" not in text_of(near_kernel, x, out)
+    assert "f64" in text_of(far_kernel, x, out)
 
 
 @pytest.mark.parametrize("kind", [tl.float16, tl.bfloat16], ids=str)

@@ -72,6 +72,10 @@ class Emitter:
         """The number of the thread in its program: the lane, and from bit 5 on the warp."""
         return self.special("tid.x", 1 << self.thread_bits)
 
+    def no_address(self) -> Lane:
+        """0, which the assembler does not know: no address has its highest bits set."""
+        return self.b.value("lshr i64 %record, 60", t.uint64, 1)
+
     def program_id(self, axis: int) -> Lane:
         return self.special(f"ctaid.{'xyz'[axis]}")
 

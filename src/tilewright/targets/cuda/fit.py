@@ -1,7 +1,8 @@
 """How many registers a kernel is given: as few as let a processor hold more of its programs.
 
 The driver hands out machine code only from its linker, for which the assembler takes more registers
-than it takes for code that it loads at once: how many these are is what a kernel is limited to.
+than for code that it loads at once. More loads are under way then, which loops gain by; where
+threads wait for one another, or once only for memory, more programs are better.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ THREADS = re.compile(r'"nvvm\.maxntid"="(\d+)"')
 LIMITED = '"nvvm.maxnreg"'
 WARPGROUPS = "wgmma.mma_async"
 PRODUCTS = (WARPGROUPS, "mma.sync")
+LOOP = re.compile(r"^head(\d+):", re.M)
 LEAST = 0.6  # of a thread's registers may be what it does without the rest; fewer is not tried
 PORTION = WARP_REGISTERS // WARP  # registers of a thread are counted in these
 
@@ -61,13 +63,12 @@ def fitted(
     Args:
         shared: bytes of a program.
         build: makes code of LLVM IR.
-        probe: tells of code that is loaded at once, where that is another one; products of tensor
-            cores are as they are built.
+        probe: tells of code that is loaded at once, where there is such a thing.
     """
     whole, threads = build(text), THREADS.search(text)
     if threads is None or LIMITED in text:
         return whole.image
-    if any(word in text for word in PRODUCTS):
+    if any(word in text for word in PRODUCTS) or streams(text):
         probe = None
     return Fit(text, arch, int(threads[1]) // WARP, shared, build, probe).best(whole).image
 
@@ -84,23 +85,40 @@ class Fit:
     probe: Callable[[str], Built] | None
 
     def best(self, whole: Built) -> Built:
+        found = self.as_loaded(whole) if self.probe else None
+        if found is not None:
+            return found
         found = self.as_usual(whole)
         if WARPGROUPS in self.text and is_worse(found, whole, SPILLED):
             found = whole
         return self.squeezed(found) if found is whole else found
 
+    def as_loaded(self, whole: Built) -> Built | None:
+        """As many programs as of its usual part loaded at once, where no register gives way."""
+        now = self.programs(whole.registers)
+        if now.limit != "registers":
+            return None
+        wanted = self.programs(self.probe(self.usual).registers).programs
+        found = self.limited(wanted) if wanted > now.programs else None
+        return None if found is None or is_worse(found, whole, SPILLED) else found
+
     def as_usual(self, whole: Built) -> Built:
         """With as many programs as without what is rarely run."""
-        usual = self.text
-        for branch, way in RARE:
-            usual = branch.sub(way, usual)
-        now = self.programs(whole.registers)
-        if usual == self.text and self.probe is None or now.limit != "registers":
+        usual, now = self.usual, self.programs(whole.registers)
+        if usual == self.text or now.limit != "registers":
             return whole
         if self.registers(now.programs + 1) < LEAST * whole.registers:
             return whole
-        wanted = self.programs((self.probe or self.build)(usual).registers).programs
+        wanted = self.programs(self.build(usual).registers).programs
         return self.limited(wanted) or whole if wanted > now.programs else whole
+
+    @property
+    def usual(self) -> str:
+        """The kernel without what is rarely run."""
+        text = self.text
+        for branch, way in RARE:
+            text = branch.sub(way, text)
+        return text
 
     def squeezed(self, whole: Built) -> Built:
         """With more programs, where few registers have to give way."""
@@ -128,6 +146,15 @@ class Fit:
 
     def programs(self, registers: int) -> Occupancy:
         return occupancy(self.arch, self.warps, registers, self.shared)
+
+
+def streams(text: str) -> bool:
+    """Whether a kernel has a loop in which threads do not wait for one another."""
+    for head in LOOP.finditer(text):
+        end = text.find(f"\nexit{int(head[1]) + 2}:", head.end())
+        if end >= 0 and "barrier" not in text[head.end() : end]:
+            return True
+    return False
 
 
 def is_worse(found: Built, whole: Built, most: int) -> bool:

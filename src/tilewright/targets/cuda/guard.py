@@ -154,9 +154,9 @@ class Guard:
         w.branch_often(fine.text, go, slow)
         careful = []
         with w.apart(slow):
-            first_wrong = FirstWrong(self)
+            first_wrong, places = FirstWrong(self), self.anew(vectors)
             for k, (v, mask) in enumerate(zip(vectors, masks, strict=True)):
-                ok = self.inside(param, v.place, size * len(v.registers))
+                ok = self.inside(param, places[k], size * len(v.registers))
                 first_wrong.add(self.x.memory.address(v.place), e.both(mask, e.b.bit_not(ok)))
                 careful.append(perform(k, e.both(mask, ok)))
             first_wrong.report(inst)
@@ -191,8 +191,9 @@ class Guard:
         for k, (v, mask) in enumerate(zip(vectors, masks, strict=True)):
             ok = self.inside(param, v.place, size * len(v.registers))
             on = e.both(mask, ok)
-            # Of two conditions that are at hand: as one of its own it would be compared anew.
-            wrong = e.b.bit_not(ok) if mask is None else e.b.bit_xor(mask, on)
+            wrong = e.both(mask, e.b.bit_not(ok))
+            if mask is not None and not self.is_careful:
+                wrong = e.b.bit_xor(mask, on)  # of two at hand: else it would be compared anew
             if later is not None:
                 later.add(self.x.memory.address(v.place), wrong)
             some = wrong if some is None else e.b.bit_or(some, wrong)
@@ -214,13 +215,23 @@ class Guard:
         masks: Sequence[Lane | None],
         size: int,
     ) -> FirstWrong:
-        """Which access lies outside; computed anew, as the ways to get here hold nothing for it."""
+        """Which access lies outside, by code apart."""
         first_wrong = FirstWrong(self)
-        for v, mask in zip(vectors, masks, strict=True):
-            ok = self.inside(param, v.place, size * len(v.registers))
+        for v, mask, place in zip(vectors, masks, self.anew(vectors), strict=True):
+            ok = self.inside(param, place, size * len(v.registers))
             wrong = self.e.both(mask, self.e.b.bit_not(ok))
-            first_wrong.add(self.x.memory.address(v.place), wrong)
+            first_wrong.add(self.x.memory.address(place), wrong)
         return first_wrong
+
+    def anew(self, vectors: Sequence[Vector]) -> list[Place]:
+        """The places of vectors for code apart, so that the assembler does not see what has been
+        computed of them before: it would keep that at hand."""
+        b, zero, found = self.e.b, self.e.no_address(), {}
+        for pointer in (v.place.pointer for v in vectors):
+            if pointer.text not in found:
+                address = b.bit_xor(b.bitcast(pointer, t.uint64), zero)
+                found[pointer.text] = b.bitcast(address, pointer.dtype)
+        return [Place(found[v.place.pointer.text], v.place.bytes) for v in vectors]
 
     # --- tests
 

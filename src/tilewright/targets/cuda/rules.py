@@ -31,7 +31,7 @@ def elementwise(x: Lowering, inst: Inst) -> Tile:
         return tile(layout, widened(x.e, operands[0].lanes, inst.result.type.dtype))
     if inst.op is math.cast and is_paired(x, inst, operands[0]):
         return tile(layout, paired(x.e, operands[0].lanes, inst.result.type.dtype))
-    if can_halve(inst, x.arch) and not any(o.uniform for o in operands):
+    if can_halve(inst, x.arch) and not all(o.uniform for o in operands):
         return tile(layout, halved(x.e, inst, *(o.lanes for o in operands)))
     is_angle = inst.op in NEAR and is_near(x, inst.operands[0])
     made: dict[tuple, Lane] = {}
