@@ -40,18 +40,6 @@ def get_jit_fn_file_line(fn: Any) -> tuple[str, int]:
     return source.file, source.node.lineno + source.shift
 
 
-def mangle_type(arg: Any, specialize: bool = False) -> str:
-    """The spelling of an argument's type, e.g. `*fp32`."""
-    if isinstance(arg, bool):
-        return "u1"
-    if isinstance(arg, int):
-        fits = -(2**31) <= arg < 2**31
-        return "i32" if fits else "u64" if arg >= 2**63 else "i64"
-    if isinstance(arg, float):
-        return "fp32"
-    return f"*{type_canonicalisation(arg.dtype)}" if hasattr(arg, "dtype") else "constexpr"
-
-
 def type_canonicalisation(name: Any) -> str:
     """The short spelling of a dtype, e.g. `fp32` of `torch.float32`."""
     found = named_dtype(str(name))
@@ -68,6 +56,8 @@ def mangle_type(arg: Any, specialize: bool = False) -> str:
         return f"tensordesc<{mangle_type(arg.base)[1:]}{list(arg.block_shape)}>"
     if isinstance(arg, float):
         return "fp32"
+    if isinstance(arg, bool):
+        return "u1"
     if isinstance(arg, int):
         return type_canonicalisation(scalar_dtype(arg).name)
     return "*" + type_canonicalisation(str(arg.dtype).removeprefix("torch."))
