@@ -210,6 +210,31 @@ def matmul_rows_kernel(
 
 
 @triton.jit
+def experts_kernel(
+    x_ptr, w_ptr, out_ptr, rows_ptr, expert_ptr, count, n, k, CHOSEN: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """Rows of tokens times the transposed weights of the expert that a tile's rows went to."""
+    rows = tl.load(rows_ptr + tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M))
+    here = rows < count
+    cols = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    depth = tl.arange(0, BLOCK_K)
+    expert = tl.load(expert_ptr + tl.program_id(0))
+    x_at = x_ptr + rows[:, None] // CHOSEN * k + depth[None, :]
+    w_at = w_ptr + expert * n * k + cols[None, :] * k + depth[:, None]
+    total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    for start in range(0, k, BLOCK_K):
+        left = k - start
+        x = tl.load(x_at, mask=here[:, None] & (depth < left)[None, :], other=0.0)
+        w = tl.load(w_at, mask=(depth < left)[:, None] & (cols < n)[None, :], other=0.0)
+        total += tl.dot(x, w)
+        x_at += BLOCK_K
+        w_at += BLOCK_K
+    at = out_ptr + rows[:, None] * n + cols[None, :]
+    tl.store(at, total.to(out_ptr.dtype.element_ty), mask=here[:, None] & (cols < n)[None, :])
+
+
+@triton.jit
 def batched_matmul_kernel(
     a_ptr, b_ptr, c_ptr, m, n, k,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,

@@ -10,6 +10,7 @@ from peers import present, tensor, torch
 from sources import (
     batched_matmul_kernel,
     convolution_kernel,
+    experts_kernel,
     matmul_int8_kernel,
     matmul_rows_kernel,
     matmul_weights_kernel,
@@ -33,14 +34,17 @@ def matmul_case(
     activation: str = "",
     block: dict = BLOCK,
     turned: bool = False,
+    left_turned: bool = False,
 ) -> Case:
-    """With `turned`, the right operand is the transpose of a row-major matrix."""
+    """Operands that are turned are transposes of row-major matrices."""
     kind = np.dtype(dtype).name
 
     def make() -> Run:
         a, b = normal(m, k, dtype=dtype), normal(k, n, dtype=dtype, seed=1)
         if turned:
             b = normal(n, k, dtype=dtype, seed=1).T
+        if left_turned:
+            a = normal(k, m, dtype=dtype).T
         b[...] = b / np.sqrt(k).astype(dtype)
         c, ta, tb = empty(m, n, dtype=dtype), tensor(a), tensor(b)
         n_c, t_c = empty(m, n, dtype=dtype), tensor(empty(m, n, dtype=dtype))
@@ -49,7 +53,8 @@ def matmul_case(
 
         def ours():
             matmul.matmul_kernel[grid](
-                a, b, c, m, n, k, k, 1, *((1, k) if turned else (n, 1)), n, 1,
+                a, b, c, m, n, k, *((1, m) if left_turned else (k, 1)),
+                *((1, k) if turned else (n, 1)), n, 1,
                 ACTIVATION=function, **block, BAND=4,
             )  # fmt: skip
             return c
@@ -66,7 +71,8 @@ def matmul_case(
         reference = matmul.reference_of
         return Run({OURS: ours, **calls}, lambda: reference(a, b, function), TOLERANCE[kind])
 
-    name = f"matmul {kind}" + (f" + {activation}" if activation else ", w.T" if turned else "")
+    turns = ", w.T" * turned + ", x.T" * left_turned
+    name = f"matmul {kind}" + (f" + {activation}" if activation else turns)
     moved = np.dtype(dtype).itemsize * (m * k + k * n + m * n)
     return Case(name, sides(m, n, k) + tiles(block), make, moved, 2 * m * n * k)
 
@@ -182,6 +188,49 @@ def rows_case(m: int, n: int, k: int, dtype: type = np.float32) -> Case:
     return Case(f"matmul {kind.name}, chosen rows", sides(m, n, k), make, moved, 2 * m * n * k)
 
 
+def experts_case(tokens: int, n: int, k: int, dtype: type = np.float32) -> Case:
+    """Each token goes to 2 of 8 experts; the rows of a tile all go to one of them."""
+    experts, chosen = 8, 2
+    block = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64}
+
+    def make() -> Run:
+        rng = np.random.default_rng(0)
+        x, w = normal(tokens, k, dtype=dtype), normal(experts, n, k, dtype=dtype, seed=1)
+        w[...] = w / np.sqrt(k).astype(dtype)
+        sent = rng.permuted(np.tile(np.arange(experts), (tokens, 1)), axis=1)[:, :chosen].ravel()
+        groups = [np.flatnonzero(sent == e) for e in range(experts)]
+        spare = tokens * chosen  # in place of the rows that a tile lacks
+        tiles_of = [-(-len(group) // 64) for group in groups]
+        rows = np.concatenate([
+            np.pad(g, (0, 64 * count - len(g)), constant_values=spare)
+            for g, count in zip(groups, tiles_of)
+        ]).astype(np.int32)  # fmt: skip
+        expert = np.repeat(np.arange(experts), tiles_of).astype(np.int32)
+        out, t_out = (empty(spare, n, dtype=dtype) for _ in range(2))
+        tx, tw, t_out, t_groups = *map(tensor, (x, w, t_out)), [*map(tensor, groups)]
+        grid = (len(expert), triton.cdiv(n, 64))
+
+        def ours():
+            experts_kernel[grid](x, w, out, rows, expert, spare, n, k, CHOSEN=chosen, **block)
+            return out
+
+        def with_torch():
+            for e, group in enumerate(t_groups):
+                t_out[group] = tx[group // chosen] @ tw[e].T
+            return t_out
+
+        def reference():
+            pairs = zip(sent, np.arange(spare) // chosen)
+            return np.stack([w[e].astype(float) @ x[t].astype(float) for e, t in pairs])
+
+        return Run({OURS: ours, **present(torch=with_torch)}, reference, TOLERANCE[kind.name])
+
+    kind = np.dtype(dtype)
+    moved = kind.itemsize * (tokens * k + experts * n * k + tokens * chosen * n)
+    size = f"{tokens}x{n}x{k}, {chosen} of {experts}"
+    return Case(f"experts {kind.name}", size, make, moved, 2 * tokens * chosen * n * k)
+
+
 def batched_case(batch: int, m: int, n: int, k: int) -> Case:
     def make() -> Run:
         a, b = normal(batch, m, k), normal(batch, k, n, seed=1)
@@ -257,6 +306,7 @@ CASES = [
     matmul_case(16, 2048, 2048, ml_dtypes.bfloat16, block=FEW),
     *(matmul_case(rows, 2048, 2048, block=FEW, turned=True) for rows in (1, 8, 16)),
     matmul_case(512, 512, 512, turned=True),
+    matmul_case(777, 513, 1023, left_turned=True),
     wrapped_case(512, 512, 512),
     wrapped_case(777, 513, 1023),
     int8_case(1024, 1024, 1024, block=DEEP),
@@ -265,6 +315,8 @@ CASES = [
     weights_case(16, 1024, 1024, block=FEW),
     rows_case(512, 512, 512),
     rows_case(777, 513, 1023, ml_dtypes.bfloat16),
+    experts_case(512, 512, 512),
+    experts_case(512, 512, 512, ml_dtypes.bfloat16),
     batched_case(64, 128, 128, 128),
     convolution_case(4, 28, 128, 128),
 ]

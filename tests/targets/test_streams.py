@@ -37,7 +37,7 @@ def centre_kernel(x_ptr, out_ptr, cols, BLOCK: tl.constexpr):
 
 @pytest.fixture(autouse=True)
 def small_caches(monkeypatch, tmp_path):
-    monkeypatch.setattr(streams, "cache_bytes", lambda: 256)
+    monkeypatch.setattr(streams, "cache_bytes", lambda level=3: 256)
     monkeypatch.setattr(ahead, "FAR", 256)
     with tw.options(cache_dir=str(tmp_path)):
         yield

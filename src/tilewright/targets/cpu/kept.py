@@ -16,12 +16,13 @@ from tilewright.codegen.literals import Lane
 from tilewright.ir.inst import Block
 from tilewright.targets.cpu.forms import Uniform
 from tilewright.targets.cpu.routine import Function
+from tilewright.targets.cpu.streams import cache_bytes
 
 if TYPE_CHECKING:
     from tilewright.targets.cpu.lower import Lowering
     from tilewright.targets.cpu.sources import Source
 
-KEPT_BYTES = 384 << 10  # of all products of a kernel: a part of what the second cache holds
+KEPT_EIGHTHS = 3  # of the second cache, for all products of a kernel
 MOST_TILES = 64
 FEWEST_TILES = 2
 HEAD, TAG = 64, 32  # bytes: number of the next tile, is it kept, was one found, the first tile
@@ -113,7 +114,7 @@ class Kept:
 def keep_tiles(x: Lowering, source: Source, home: Block, size: int) -> Kept | None:
     """Memory for the tiles of `size` bytes that a product in the block `home` packs."""
     products = sum(inst.op.name == "dot" for inst in x.kernel.walk())
-    count = min(MOST_TILES, KEPT_BYTES // (products * size))
+    count = min(MOST_TILES, cache_bytes(level=2) * KEPT_EIGHTHS // 8 // (products * size))
     if count < FEWEST_TILES or not is_constant(x, source):
         return None
     state = x.new_scratch(HEAD + TAG * count, forever=True)

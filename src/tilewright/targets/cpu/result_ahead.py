@@ -53,7 +53,8 @@ def place_of(x: Lowering, dot: Inst, store: Inst) -> tuple[Lane, Lane]:
     apart = b.sub(b.bitcast(address(1), t.int64), b.bitcast(first, t.int64))
     lead = b.value(f"sdiv exact {apart.typed}, {element.bytes}", t.int64, 1)
     wanted = is_last(x, dot)
-    large = x.memory.streams.is_large(x.memory, store)  # which goes past the caches
+    # What goes past the caches is not wanted in them.
+    large = x.memory.streams.is_large(x.memory, store) if b.target == "x86" else None
     if large is not None:
         wanted = b.bit_and(wanted, b.bit_not(large))
     first = b.bitcast(first, t.pointer_to(t.int8))

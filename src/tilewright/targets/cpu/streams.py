@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 LINE = 64  # bytes
 READS = "@tw_reads"
-USUAL_CACHE = 32 << 20  # where the system does not tell
+USUAL_CACHE = {2: 1 << 20, 3: 32 << 20}  # by level, where the system does not tell
 FENCE = "declare void @llvm.x86.sse.sfence()"
 NONTEMPORAL = "!0 = !{i32 1}"
 
 
 @functools.cache
-def cache_bytes() -> int:
-    """The size of the last cache."""
+def cache_bytes(level: int = 3) -> int:
+    """The size of a cache, the last one if not told."""
     try:
-        size = os.sysconf("SC_LEVEL3_CACHE_SIZE")
+        size = os.sysconf(f"SC_LEVEL{level}_CACHE_SIZE")
     except (ValueError, OSError):
         size = 0
-    return size if size > 0 else USUAL_CACHE
+    return size if size > 0 else USUAL_CACHE[level]
 
 
 @dataclass(eq=False, slots=True)
