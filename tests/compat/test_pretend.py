@@ -215,6 +215,13 @@ def test_tensors_without_memory_are_where_they_are_made():
         assert both.cpu().device.type == "cpu" and not torch.ones(4).is_cuda
 
 
+def test_modules_of_devices():
+    assert torch.get_device_module() is torch.get_device_module("cuda:0") is torch.cuda
+    assert torch.get_device_module("cpu") is torch.cpu
+    module = torch.get_device_module()
+    assert module.get_device_properties(module.current_device()).major == 8
+
+
 def test_histograms_of_integers():
     x = torch.tensor([0, 2, 2, 5], dtype=torch.int32)
     found = torch.histc(x, bins=4, min=0, max=3)

@@ -258,6 +258,7 @@ def replacements(mode: Pretence) -> Iterator[tuple[Any, str, Any]]:
         yield torch.accelerator, name, constant(answer)
     yield torch.accelerator, "device_index", Device
     yield torch.library.Library, "impl", registering(mode, torch.library.Library.impl)
+    yield torch, "get_device_module", device_module
     yield torch, "Generator", TensorGenerator
     yield torch, "Event", Event
     yield torch, "Stream", Stream
@@ -268,6 +269,13 @@ def replacements(mode: Pretence) -> Iterator[tuple[Any, str, Any]]:
     # Backward functions of packages run inside this one.
     run = torch.autograd._engine_run_backward
     yield torch.autograd, "_engine_run_backward", within(mode, run)
+
+
+def device_module(device: Any = None) -> Any:
+    """`torch.cuda` for tensors on a GPU, and where none are named."""
+    if device is None:
+        return torch.cuda
+    return getattr(torch, torch.device(device).type)
 
 
 class Started:
