@@ -128,7 +128,7 @@ def cases() -> Iterator[Case]:
     x, y = random((64, 288), np.float16), random((288, 128), np.float16, 1)
     for stages in (1, 2, 4):
         yield product_of(x, y, {"M": 64, "N": 64, "K": 32, "num_stages": stages})
-    for dtype in (*HALVES, np.int8):
+    for dtype in (*HALVES, np.int8, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2):
         for n in (0, 1, 5):
             x, y = random((32 * n, 32), dtype), random((64, 32 * n), dtype, 1)
             out = np.zeros((32, 64), np.int32 if dtype is np.int8 else np.float32)

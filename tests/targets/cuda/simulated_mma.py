@@ -22,7 +22,7 @@ define internal i32 @sim_own(ptr %s) {
 }
 """
 NAME = re.compile(r"m16n8k(\d+)\.row\.col\.\w+\.(\w+)\.\w+\.(\w+)")
-BITS = {"f16": 16, "bf16": 16, "tf32": 32, "s8": 8, "u8": 8}
+BITS = {"f16": 16, "bf16": 16, "tf32": 32, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8}
 
 
 class Body:
@@ -120,7 +120,25 @@ def element(b: Body, word: str, place: int, kind: str) -> str:
         wide = b.value(f"zext i16 {small} to i32")
         high = b.value(f"shl i32 {wide}, 16")
         return b.value(f"bitcast i32 {high} to float")
+    if kind in ("e4m3", "e5m2"):
+        return narrow(b, small, kind)
     return b.value(f"{'sext' if kind == 's8' else 'zext'} i8 {small} to i32")
+
+
+def narrow(b: Body, code: str, kind: str) -> str:
+    """A number of 8 bits by way of fp16, whose exponent counts from 8 further on than e4m3's."""
+    wide = b.value(f"zext i8 {code} to i16")
+    high = b.value(f"shl i16 {wide}, 8")
+    if kind == "e5m2":
+        half = b.value(f"bitcast i16 {high} to half")
+        return b.value(f"fpext half {half} to float")
+    sign = b.value(f"and i16 {high}, -32768")
+    size = b.value(f"and i16 {wide}, 127")
+    place = b.value(f"shl i16 {size}, 7")
+    both = b.value(f"or i16 {sign}, {place}")
+    half = b.value(f"bitcast i16 {both} to half")
+    small = b.value(f"fpext half {half} to float")
+    return b.value(f"fmul float {small}, 256.0")
 
 
 def ldmatrix(name: str, count: int, turned: bool) -> str:

@@ -51,13 +51,19 @@ BF16 = Instruction(t.bfloat16, t.float32, 16, "m16n8k16.row.col.f32.bf16.bf16.f3
 TF32 = Instruction(t.float32, t.float32, 8, "m16n8k8.row.col.f32.tf32.tf32.f32")
 S8 = Instruction(t.int8, t.int32, 32, "m16n8k32.row.col.s32.s8.s8.s32")
 U8 = Instruction(t.uint8, t.int32, 32, "m16n8k32.row.col.s32.u8.u8.s32")
+E4M3 = Instruction(t.float8e4nv, t.float32, 32, "m16n8k32.row.col.f32.e4m3.e4m3.f32")
+E5M2 = Instruction(t.float8e5, t.float32, 32, "m16n8k32.row.col.f32.e5m2.e5m2.f32")
+BYTES = {t.float8e4nv: E4M3, t.float8e5: E5M2}
 
 
 def instruction_for(inst: Inst, arch: Arch) -> Instruction | None:
     """What multiplies these operands exactly, if anything does."""
     left, right, acc = (v.type for v in inst.operands)
     dtype = left.dtype
-    if dtype.is_fp8() or (dtype is right.dtype is t.float16):
+    by_bytes = BYTES.get(dtype) if arch.has_fp8 and dtype is right.dtype else None
+    if by_bytes is not None and left.shape[-1] >= by_bytes.inner:
+        found = by_bytes
+    elif dtype.is_fp8() or (dtype is right.dtype is t.float16):
         # Every fp8 number is one of fp16.
         found = F16 if arch.capability >= 80 else F16_OLD
     elif (

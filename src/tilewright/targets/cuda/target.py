@@ -17,9 +17,11 @@ from tilewright.targets.cuda import arch as arches
 from tilewright.targets.cuda import driver, fastcall, modules, storage, streams
 from tilewright.targets.cuda.arch import ENTRY, Arch
 from tilewright.targets.cuda.contract import contract
+from tilewright.targets.cuda.dot_table import warps_for
 from tilewright.targets.cuda.fit import Built, fitted
 from tilewright.targets.cuda.launch import WARP, CudaBinary
 from tilewright.targets.cuda.moving import part
+from tilewright.targets.cuda.several import in_parts
 from tilewright.targets.fastcall.shortcut import Shortcut, compile_launcher
 from tilewright.targets.storage import Storage
 
@@ -32,6 +34,10 @@ MOST_WARPS = 32
 # levels 1 to 3 of code generation write the same PTX, the first a fifth faster.
 PASSES, CODEGEN_LEVEL = "O0", 1
 SERIAL = "serialized"  # the assembler's word for products that wait for one another
+# The version of PTX that some instructions need, where it is later than the architecture's: drivers
+# that do not know it run all other kernels.
+LATER = {re.compile(r"mma\.sync\.\S*\.e[45]m[23]\."): "8.4"}
+VERSION = re.compile(r"^\.version (\S+)", re.MULTILINE)
 HEADER = re.compile(r"^; arch (\S+) shared (\d+)")
 
 
@@ -68,11 +74,11 @@ class CudaTarget:
         options = kernel.meta.get("options", {})
         arch = self.machine()
         stages = options.get("num_stages")
-        kernel = part(kernel)
+        kernel = in_parts(part(kernel), arch)
         if options.get("enable_fp_fusion") is not False:
             kernel = contract(kernel)
         lowered = lowering.lower(
-            kernel, arch, num_warps=warps_of(options), bounds=bounds,
+            kernel, arch, num_warps=warps_for(kernel, warps_of(options)), bounds=bounds,
             stages=NUM_STAGES if stages is None else stages,
             max_registers=0 if counters else options.get("maxnreg") or 0, counters=counters,
         )  # fmt: skip
@@ -118,7 +124,11 @@ class CudaTarget:
     def assembly(self, text: str) -> str:
         """The PTX of a lowered kernel."""
         machine = arch_of(text).machine
-        return llvm.emit_assembly(text, machine, passes=PASSES, codegen_level=CODEGEN_LEVEL)
+        ptx = llvm.emit_assembly(text, machine, passes=PASSES, codegen_level=CODEGEN_LEVEL)
+        for instruction, version in LATER.items():
+            if instruction.search(text) and float(VERSION.search(ptx)[1]) < float(version):
+                ptx = VERSION.sub(f".version {version}", ptx)
+        return ptx
 
     def load(self, object_bytes: bytes, metadata: dict[str, Any]) -> CudaBinary:
         return CudaBinary(object_bytes, metadata)
