@@ -109,6 +109,25 @@ def gathered(x, rows, y, blocks, out, n, M: tl.constexpr, N: tl.constexpr, K: tl
 
 
 @tw.jit
+def chosen(x, rows, y, out, count, inner, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    """Rows that are chosen once for all turns; those from `count` on lie nowhere."""
+    i, j, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
+    on = i < count
+    row = tl.load(rows + i).to(tl.int64)
+    xs = x + row[:, None] * inner + k[None, :]
+    ys = y + k[:, None] * N + j[None, :]
+    total = tl.zeros((M, N), tl.float32)
+    for start in range(0, inner, K):
+        inside = inner - start
+        left = tl.load(xs, mask=on[:, None] & (k[None, :] < inside), other=0.0)
+        right = tl.load(ys, mask=k[:, None] < inside, other=0.0)
+        total = tl.dot(left, right, total)
+        xs += K
+        ys += K * N
+    tl.store(out + i[:, None] * N + j[None, :], total)
+
+
+@tw.jit
 def states(x, y, out, n, M: tl.constexpr, N: tl.constexpr):
     """Each turn stores what it has found, and adds to a state."""
     i, j, d = tl.arange(0, M)[:, None], tl.arange(0, M)[None, :], tl.arange(0, N)[None, :]
@@ -153,6 +172,9 @@ def cases() -> Iterator[Case]:
         1e-2,
     )  # fmt: skip
 
+    for inner in (16, 96, 144):
+        size = {"M": 32, "N": 32, "K": 32, "num_stages": 3}
+        yield Case(f"chosen rows {inner}", chosen, (1,), chosen_rows(inner), size, 1e-2)
     for n in (0, 1, 2, 6):
         size = {"M": 32, "N": 32, "K": 32, "num_stages": 3}
         rows, blocks = random((n, 32), np.int32) % 40, random((n,), np.int64) % 5
@@ -165,6 +187,14 @@ def cases() -> Iterator[Case]:
         yield Case(
             f"products of states {n}", states, (1,), [x, y, y * 0, n], {"M": 32, "N": 64}, 1e-2
         )
+
+
+def chosen_rows(inner: int, count: int = 28, far: int = 39) -> list[Any]:
+    """Arguments of `chosen`: of 40 rows, but that one is `far`; rows that are off are further."""
+    rows = random((32,), np.int32) % 40
+    rows[5], rows[count:] = far, 1 << 20
+    x, y = random((40, inner), np.float16), random((inner, 32), np.float16, 1)
+    return [x, rows, y, np.zeros((32, 32), np.float32), count, inner]
 
 
 def product_of(x: np.ndarray, y: np.ndarray, constants: dict[str, Any]) -> Case:

@@ -134,6 +134,28 @@ define internal i32 @sim_ballot(ptr %s, i1 %value) {
   %out = call i32 @sim_match(ptr %s, i64 %wide, i64 7, i1 true)
   ret i32 %out
 }
+define internal i1 @sim_all(ptr %s, i1 %value, i32 %count) noinline {
+  %tid = call i32 @sim_word(ptr %s, i32 0)
+  %r = getelementptr i64, ptr %s, i32 8
+  %round = load volatile i64, ptr %r
+  %mine = call ptr @sim_slot(ptr %s, i32 %tid, i64 %round)
+  %wide = zext i1 %value to i32
+  store volatile i32 %wide, ptr %mine
+  call void @sim_wait(ptr %s, i64 1)
+  br label %again
+again:
+  %k = phi i32 [0, %0], [%more, %again]
+  %found = phi i32 [1, %0], [%out, %again]
+  %theirs = call ptr @sim_slot(ptr %s, i32 %k, i64 %round)
+  %have = load volatile i32, ptr %theirs
+  %out = and i32 %found, %have
+  %more = add i32 %k, 1
+  %done = icmp eq i32 %more, %count
+  br i1 %done, label %end, label %again
+end:
+  %all = trunc i32 %out to i1
+  ret i1 %all
+}
 define internal float @sim_rsqrt(float %x) {
   %r = call float @llvm.sqrt.f32(float %x)
   %q = fdiv float 1.0, %r
@@ -174,6 +196,7 @@ class Rewriter:
         self.functions: dict[str, str] = {}
         self.made: dict[tuple[str, str, str], str] = {}
         self.text = text
+        self.threads = int(re.search(r'"nvvm\.maxntid"="(\d+)"', text)[1])
 
     def run(self, params: int) -> str:
         lines = [self.line(line) for line in self.text.splitlines()]
@@ -217,6 +240,8 @@ class Rewriter:
                       r"call i32 @sim_match(ptr %sim, \1, i64 6, i1 false)", line)  # fmt: skip
         line = re.sub(r"call i32 @llvm\.nvvm\.vote\.ballot\.sync\(i32 -1, (.*)\)",
                       r"call i32 @sim_ballot(ptr %sim, \1)", line)  # fmt: skip
+        line = re.sub(r"call i1 @llvm\.nvvm\.barrier\.cta\.red[.\w]*\(i32 0, (.*)\)",
+                      rf"call i1 @sim_all(ptr %sim, \1, i32 {self.threads})", line)  # fmt: skip
         line = re.sub(r"call void @llvm\.nvvm\.barrier[.\w]*\(i32 0\)",
                       "call void @sim_wait(ptr %sim, i64 1)", line)  # fmt: skip
         line = re.sub(r"call void @llvm\.nvvm\.bar\.warp\.sync\(i32 -1\)",

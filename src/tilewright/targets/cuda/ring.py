@@ -62,6 +62,7 @@ class Ring:
         self.ask_addresses()
         # Below which counter all turns are without a doubt; None: nobody can tell.
         self.end_of_sure = Turns(x, loop).end(self.checked) if self.checked else None
+        self.has_sure_turns = self.end_of_sure is not None
         self.fill()
         sure = [k for k in self.checked if k not in self.doubtful]
         if self.end_of_sure is None and self.doubtful and sure:
@@ -94,10 +95,6 @@ class Ring:
         w.label(done)
 
     # --- turns whose copies need no check
-
-    @property
-    def has_sure_turns(self) -> bool:
-        return self.end_of_sure is not None and not self.doubtful
 
     @contextmanager
     def sure(self) -> Iterator[None]:
@@ -256,7 +253,7 @@ class Ring:
             if self.at_once and self.end_of_sure is None:
                 self.look_closely()
             for load, shared in self.plan.loads.items():
-                if load not in self.doubtful:
+                if self.is_sure or load not in self.doubtful:
                     copies = self.copier.copies(load, shared, self.place(load, stage))
                     self.copier.perform(copies, self.go)
             made = self.rest(stage) if self.at_once else None

@@ -11,6 +11,7 @@ from tilewright.ir.inst import Inst, Value
 from tilewright.ops import math
 from tilewright.passes import loops
 from tilewright.passes.constants import integer
+from tilewright.targets.cuda import agreed
 from tilewright.targets.cuda.reach import Reach
 from tilewright.targets.cuda.sums import INT64, Counter, Sum, fixed, scalar
 
@@ -49,7 +50,7 @@ class Turns:
         fine = None
         for load in loads:
             ends = self.x.guard.ends_of(self.x.memory.param(load))
-            found = self.reach.inside(load, *ends)
+            found = self.reach.inside(load, *ends) or agreed.inside(self, load)
             if found is None:
                 return None
             fine = self.x.e.both(fine, found)
