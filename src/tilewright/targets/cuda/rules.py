@@ -10,6 +10,7 @@ from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Value
 from tilewright.ops import math
+from tilewright.ops.memory import offset
 from tilewright.targets.cuda import atomics, dots, memory, messages, reduce, scan, sort, wholes
 from tilewright.targets.cuda.halves import can_halve, halved
 from tilewright.targets.cuda.layout import Layout
@@ -43,6 +44,9 @@ def elementwise(x: Lowering, inst: Inst) -> Tile:
             emit = partial(x.e.b.math, NEAR[inst.op]) if is_angle else partial(inst.op.emit, x.e.b)
             made[key] = emit(*xs, **inst.attrs)
         lanes.append(made[key])
+    if inst.op is offset:
+        for lane, (base, index) in zip(lanes, zip(*[o.lanes for o in operands]), strict=True):
+            x.guard.near.moves(lane, base, index, inst)
     return Tile(layout, tuple(lanes), all(o.uniform for o in operands))
 
 
