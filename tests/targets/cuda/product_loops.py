@@ -13,6 +13,7 @@ import tilewright as tw
 from tilewright import language as tl
 
 HALVES = (np.float16, ml_dtypes.bfloat16)
+BYTES = (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
 
 
 @tw.jit
@@ -147,10 +148,11 @@ def cases() -> Iterator[Case]:
     x, y = random((64, 288), np.float16), random((288, 128), np.float16, 1)
     for stages in (1, 2, 4):
         yield product_of(x, y, {"M": 64, "N": 64, "K": 32, "num_stages": stages})
-    for dtype in (*HALVES, np.int8, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2):
+    for dtype in (*HALVES, np.int8, *BYTES, np.float64):
         for n in (0, 1, 5):
             x, y = random((32 * n, 32), dtype), random((64, 32 * n), dtype, 1)
-            out = np.zeros((32, 64), np.int32 if dtype is np.int8 else np.float32)
+            sums = {np.int8: np.int32, np.float64: np.float64}.get(dtype, np.float32)
+            out = np.zeros((32, 64), sums)
             yield Case(
                 f"turned products {n} {np.dtype(dtype)}", transposed, (1,), [x, y, out, n],
                 {"M": 32, "N": 64, "K": 32}, 1e-2,

@@ -271,8 +271,10 @@ class Rewriter:
         result, text, constraints, operands = match.groups()
         name = f"@sim_asm{len(self.functions)}"
         if text.startswith("mma.sync"):
-            name = "@sim_" + re.search(r"m16n8k[\w.]+", text)[0]
-            self.functions.setdefault(name, simulated_mma.mma(name, text))
+            name = "@sim_" + re.search(r"m\d+n8k[\w.]+", text)[0]
+            if name not in self.functions:
+                made = simulated_mma.wide_mma if ".f64" in name else simulated_mma.mma
+                self.functions[name] = made(name, text)
             return f"call {result} {name}({operands}, ptr %sim)"
         if simulated_wgmma.is_product(text) or simulated_wgmma.is_wait(text):
             return f"call {result} {self.wgmma(match)}({operands}, ptr %sim)"

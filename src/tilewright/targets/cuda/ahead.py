@@ -178,15 +178,13 @@ class Planner:
         return found
 
     def feeds(self, value: Value) -> bool:
-        """Whether products by tensor cores are computed from a value."""
-        x, seen, open_values = self.x, {value}, [value]
+        """Whether products are computed from a value."""
+        seen, open_values = {value}, [value]
         while open_values:
             for user in self.users[open_values.pop()]:
                 if user.op is dot.dot:
-                    wide = wgmma.instruction_for(user, x.arch, x.e.num_warps)
-                    if wide or mma.instruction_for(user, x.arch):
-                        return True
-                elif user.op.is_elementwise or user.op in RESHAPING:
+                    return True
+                if user.op.is_elementwise or user.op in RESHAPING:
                     fresh = [r for r in user.results if r not in seen]
                     seen.update(fresh)
                     open_values += fresh

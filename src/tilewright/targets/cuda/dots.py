@@ -10,12 +10,14 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Inst
 from tilewright.ir.types import DType
 from tilewright.targets.cuda import mma, wgmma
+from tilewright.targets.cuda.ldmatrix import store_tile
+from tilewright.targets.cuda.operands import Shared
 from tilewright.targets.cuda.tiles import Tile, tile
-from tilewright.targets.cuda.wholes import put
 
 if TYPE_CHECKING:
     from tilewright.targets.cuda.lower import Lowering
 
+WIDEST = 16  # bytes of one access to shared memory
 UNROLL = 4  # steps along the inner dimension between two tests of the loop
 
 
@@ -47,11 +49,20 @@ class FmaProduct:
         x, e = self.x, self.e
         left, right, acc = inst_tiles(x, self.inst, self.layout)
         sums = [e.b.cast(v, self.dtype) for v in acc.lanes]
-        bases = [put(x, Tile(o.layout, o.lanes)) for o in (left, right)]
+        bases = [self.put(Tile(o.layout, o.lanes)) for o in (left, right)]
+        e.barrier()
         places = self.places(bases, [o.dtype for o in (left, right)])
         sums = self.loop(sums, places, left.dtype, right.dtype)
         e.memory.give_back(len(bases))
         return tile(self.layout, [e.b.cast(v, acc.dtype) for v in sums])
+
+    def put(self, held: Tile) -> Lane:
+        """Write an operand to shared memory, row-major; gives its address."""
+        plain = tuple(1 << k for k in range(held.layout.bits))
+        shared = Shared(held.layout.shape, plain, word_bytes(held.dtype))
+        base = self.e.memory.take(shared.size)
+        store_tile(self.e, held, shared, base)
+        return base
 
     def places(self, bases: list[Lane], dtypes: list[DType]) -> tuple[list[Lane], list[Lane]]:
         """Addresses of the first inner element of each register's row, and column."""
@@ -124,35 +135,52 @@ class FmaProduct:
         steps: tuple[int, int],
         unroll: int,
     ) -> list[Lane]:
-        e = self.e
-        loaded: dict[tuple, Lane] = {}
-        moves = [e.b.mul(k, e.const(s)) for s in steps]
+        b, e, dtypes = self.e.b, self.e, (left, right)
+        moves = [b.mul(k, e.const(step)) for step in steps]
         moved: dict[tuple[int, str], Lane] = {}
+        loaded: dict[tuple[int, str, int], list[Lane]] = {}
 
-        def element(side: int, place: Lane, number: int, dtype: DType) -> Lane:
-            key = (side, place.text, number)
+        def run(side: int, place: Lane, offset: int, count: int) -> list[Lane]:
+            """Neighbours in shared memory, some bytes from a place of this turn on."""
+            key = side, place.text, offset
             if key not in loaded:
-                at = (side, place.text)
+                at = side, place.text
                 if at not in moved:
-                    moved[at] = e.b.add(place, moves[side])
-                word = e.load_shared(e.plus(moved[at], number * steps[side]), word_dtype(dtype), 1)[
-                    0
-                ]
-                loaded[key] = self.prepared(e.from_word(word, dtype))
+                    moved[at] = b.add(place, moves[side])
+                word = word_dtype(dtypes[side])
+                words = e.load_shared(e.plus(moved[at], offset), word, count)
+                loaded[key] = [self.prepared(e.from_word(w, dtypes[side])) for w in words]
             return loaded[key]
 
+        along, across = (self.neighbours(side, dtype, unroll) for side, dtype in enumerate(dtypes))
+        rows, columns = places
         for number in range(unroll):
-            sums = [
-                self.multiply_add(
-                    element(0, row, number, left), element(1, column, number, right), total
-                )
-                for row, column, total in zip(*places, sums, strict=True)
+            rest = number % along
+            lefts = [run(0, row, (number - rest) * steps[0], along)[rest] for row in rows]
+            rights = [
+                run(1, columns[r - r % across], number * steps[1], across)[r % across]
+                for r in range(len(columns))
             ]
-        self.note_loads([side for side, _, _ in loaded], (left, right))
+            sums = [self.multiply_add(*each) for each in zip(lefts, rights, sums, strict=True)]
+        self.note_loads([side for side, _, _ in loaded], (along, across), dtypes)
         return sums
 
-    def note_loads(self, sides: Sequence[int], dtypes: tuple[DType, DType]) -> None:
-        """Say which elements of the operands have been loaded in a turn."""
+    def neighbours(self, side: int, dtype: DType, unroll: int) -> int:
+        """How many elements of an operand are loaded at once: along K, or of columns."""
+        most = max(1, WIDEST // dtype.bytes)
+        if side == 0:
+            return min(most, unroll)
+        count = 1
+        for column in self.layout.register:
+            if column != count or 2 * count > most:
+                break
+            count *= 2
+        return count
+
+    def note_loads(
+        self, sides: Sequence[int], counts: tuple[int, int], dtypes: tuple[DType, DType]
+    ) -> None:
+        """Say which elements of the operands have been loaded in a turn, so many at once."""
         rank = len(self.layout.shape)
         for side, dtype in enumerate(dtypes):
             size = word_bytes(dtype)
@@ -166,7 +194,7 @@ class FmaProduct:
                 sum(c * step for c, step in zip(bits, steps.values(), strict=True)) * size
                 for bits in zip(*parts, strict=True)
             ]
-            self.e.note_shared("load", columns, size, sides.count(side))
+            self.e.note_shared("load", columns, size * counts[side], sides.count(side))
 
     def prepared(self, value: Lane) -> Lane:
         """An operand as it is multiplied."""
