@@ -300,13 +300,9 @@ def latent_decode_kernel(
         n = start_n + offs_n
         page = tl.load(table_ptr + seq * pages + n // PAGE, mask=n < end, other=0)
         place = (page * PAGE + n % PAGE) * (C + R)
-        k = tl.load(
-            kv_ptr + place[None, :] + offs_c[:, None], mask=n[None, :] < end, other=0.0
-        )
+        k = tl.load(kv_ptr + place[None, :] + offs_c[:, None], mask=n[None, :] < end, other=0.0)
         qk = tl.dot(q, k.to(q.dtype))
-        k_rot = tl.load(
-            kv_ptr + place[None, :] + offs_r[:, None], mask=n[None, :] < end, other=0.0
-        )
+        k_rot = tl.load(kv_ptr + place[None, :] + offs_r[:, None], mask=n[None, :] < end, other=0.0)
         qk += tl.dot(q_rot, k_rot.to(q.dtype))
         qk = tl.where(n[None, :] < end, qk * scale, float("-inf"))
         v = tl.trans(k)
@@ -418,6 +414,4 @@ def within_chunk_kernel(
     g = tl.load(g_ptr + t + offs_t).to(tl.float32)
     a = a * tl.exp(g[:, None] - g[None, :]) * scale
     a = tl.where(offs_t[:, None] >= offs_t[None, :], a, 0)
-    tl.store(
-        a_ptr + (t + offs_t[:, None]) * BLOCK + offs_t[None, :], a.to(a_ptr.dtype.element_ty)
-    )
+    tl.store(a_ptr + (t + offs_t[:, None]) * BLOCK + offs_t[None, :], a.to(a_ptr.dtype.element_ty))

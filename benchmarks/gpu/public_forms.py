@@ -239,9 +239,15 @@ def latent(seqs: int, length: int, splits: int) -> Case:
 
     def inputs() -> list[Any]:
         table = torch.randperm(seqs * pages, device=Inputs.device).to(INT32)
-        return [small(seqs, 128, 576, dtype=BF16), normal(seqs * length, 576, dtype=BF16),
-                empty(seqs, 128, splits, 512), table,
-                torch.full((seqs,), length, dtype=INT32, device=Inputs.device), 576**-0.5, pages]
+        return [
+            small(seqs, 128, 576, dtype=BF16),
+            normal(seqs * length, 576, dtype=BF16),
+            empty(seqs, 128, splits, 512),
+            table,
+            torch.full((seqs,), length, dtype=INT32, device=Inputs.device),
+            576**-0.5,
+            pages,
+        ]
 
     return form(
         f"latent decode {seqs}x{length}", "latent_decode_kernel",

@@ -385,7 +385,7 @@ def chunk_products_kernel(
     b_ptrs = b_ptr + base + offs_n[None, :] * K + offs_k[:, None]
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
     left = tl.minimum(CHUNK, L - chunk * CHUNK)
-    for k in range(0, tl.cdiv(K, BLOCK_K)):
+    for k in range(tl.cdiv(K, BLOCK_K)):
         on = offs_k < K - k * BLOCK_K
         c = tl.load(c_ptrs, mask=(offs_m[:, None] < left) & on[None, :], other=0.0)
         b = tl.load(b_ptrs, mask=on[:, None] & (offs_n[None, :] < left), other=0.0)
