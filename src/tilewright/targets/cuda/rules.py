@@ -11,7 +11,17 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Value
 from tilewright.ops import math
 from tilewright.ops.memory import offset
-from tilewright.targets.cuda import atomics, dots, memory, messages, reduce, scan, sort, wholes
+from tilewright.targets.cuda import (
+    atomics,
+    bytewise,
+    dots,
+    memory,
+    messages,
+    reduce,
+    scan,
+    sort,
+    wholes,
+)
 from tilewright.targets.cuda.halves import can_halve, halved
 from tilewright.targets.cuda.layout import Layout
 from tilewright.targets.cuda.narrow import can_pair, paired
@@ -35,6 +45,8 @@ def elementwise(x: Lowering, inst: Inst) -> Tile:
     if can_halve(inst, x.arch) and not all(o.uniform for o in operands):
         return tile(layout, halved(x.e, inst, *(o.lanes for o in operands)))
     is_angle = inst.op in NEAR and is_near(x, inst.operands[0])
+    if bytewise.goes(inst, operands):
+        return tile(layout, bytewise.four_at_a_time(x.e, inst, operands))
     made: dict[tuple, Lane] = {}
     lanes = []
     groups = equal_groups(x, inst, layout)
