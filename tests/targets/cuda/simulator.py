@@ -174,6 +174,28 @@ define internal i16 @sim_bf16(float %x) {
   %code = trunc i32 %out to i16
   ret i16 %code
 }
+define internal <2 x float> @sim_wide(<2 x bfloat> %x) {
+  %code = bitcast <2 x bfloat> %x to <2 x i16>
+  %word = zext <2 x i16> %code to <2 x i32>
+  %bits = shl <2 x i32> %word, <i32 16, i32 16>
+  %wide = bitcast <2 x i32> %bits to <2 x float>
+  ret <2 x float> %wide
+}
+declare <2 x float> @llvm.fma.v2f32(<2 x float>, <2 x float>, <2 x float>)
+define internal <2 x bfloat> @sim_fma(<2 x bfloat> %x, <2 x bfloat> %y, <2 x bfloat> %z) {
+  %a = call <2 x float> @sim_wide(<2 x bfloat> %x)
+  %b = call <2 x float> @sim_wide(<2 x bfloat> %y)
+  %c = call <2 x float> @sim_wide(<2 x bfloat> %z)
+  %r = call <2 x float> @llvm.fma.v2f32(<2 x float> %a, <2 x float> %b, <2 x float> %c)
+  %first = extractelement <2 x float> %r, i32 0
+  %last = extractelement <2 x float> %r, i32 1
+  %p = call i16 @sim_bf16(float %first)
+  %q = call i16 @sim_bf16(float %last)
+  %one = insertelement <2 x i16> poison, i16 %p, i32 0
+  %two = insertelement <2 x i16> %one, i16 %q, i32 1
+  %out = bitcast <2 x i16> %two to <2 x bfloat>
+  ret <2 x bfloat> %out
+}
 """
 KINDS = {"idx": 2, "up": 3, "bfly": 4}
 SREG = re.compile(r"call (?:range\([^)]*\) )?i32 @llvm\.nvvm\.read\.ptx\.sreg\.(\w+)\.([xyz])\(\)")
@@ -227,6 +249,7 @@ class Rewriter:
         line = re.sub(r'syncscope\("\w+"\) ', "", line)
         line = re.sub(r"fptrunc float (\S+) to bfloat", r"call i16 @sim_bf16(float \1)", line)
         line = re.sub(r"bitcast bfloat", "bitcast i16", line)
+        line = line.replace("call <2 x bfloat> @llvm.fma.v2bf16(", "call <2 x bfloat> @sim_fma(")
         if line.startswith("define ptx_kernel"):
             line = re.sub(r'"nvvm[^"]*"="[^"]*" ?', "", line).replace("ptx_kernel ", "internal ")
             return line.replace(") nounwind", ", ptr %sim) nounwind")
