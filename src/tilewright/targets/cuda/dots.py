@@ -11,14 +11,14 @@ from tilewright.ir.inst import Inst
 from tilewright.ir.types import DType
 from tilewright.targets.cuda import mma, wgmma
 from tilewright.targets.cuda.ldmatrix import store_tile
-from tilewright.targets.cuda.operands import Shared
+from tilewright.targets.cuda.operands import row_major
 from tilewright.targets.cuda.tiles import Tile, tile
 
 if TYPE_CHECKING:
     from tilewright.targets.cuda.lower import Lowering
 
 WIDEST = 16  # bytes of one access to shared memory
-UNROLL = 4  # steps along the inner dimension between two tests of the loop
+UNROLL = 8  # steps along the inner dimension between two tests of the loop
 
 
 def dot(x: Lowering, inst: Inst) -> Tile:
@@ -47,21 +47,23 @@ class FmaProduct:
 
     def run(self) -> Tile:
         x, e = self.x, self.e
-        left, right, acc = inst_tiles(x, self.inst, self.layout)
+        *operands, start = self.inst.operands
+        acc = x.tile(start, self.layout)
         sums = [e.b.cast(v, self.dtype) for v in acc.lanes]
-        bases = [self.put(Tile(o.layout, o.lanes)) for o in (left, right)]
-        e.barrier()
-        places = self.places(bases, [o.dtype for o in (left, right)])
-        sums = self.loop(sums, places, left.dtype, right.dtype)
-        e.memory.give_back(len(bases))
+        stored = [o for o in operands if o not in x.staged]
+        bases = [self.put(x.tile(o)) if o in stored else x.staged[o].base for o in operands]
+        if stored:
+            e.barrier()
+        dtypes = [o.type.dtype for o in operands]
+        sums = self.loop(sums, self.places(bases, dtypes), *dtypes)
+        e.memory.give_back(len(stored))
         return tile(self.layout, [e.b.cast(v, acc.dtype) for v in sums])
 
     def put(self, held: Tile) -> Lane:
         """Write an operand to shared memory, row-major; gives its address."""
-        plain = tuple(1 << k for k in range(held.layout.bits))
-        shared = Shared(held.layout.shape, plain, word_bytes(held.dtype))
+        shared = row_major(held.layout.shape, word_bytes(held.dtype))
         base = self.e.memory.take(shared.size)
-        store_tile(self.e, held, shared, base)
+        store_tile(self.e, Tile(held.layout, held.lanes), shared, base)
         return base
 
     def places(self, bases: list[Lane], dtypes: list[DType]) -> tuple[list[Lane], list[Lane]]:
@@ -217,11 +219,6 @@ def round_tf32(b, x: Lane) -> Lane:
     rounded = b.bit_and(b.add(bits, b.like(bits, 0x1000)), b.like(bits, ~0x1FFF))
     finite = b.lt(b.abs(x), b.like(x, float("inf")))
     return b.select(finite, b.bitcast(rounded, t.float32), x)
-
-
-def inst_tiles(x: Lowering, inst: Inst, layout) -> tuple[Tile, Tile, Tile]:
-    left, right, acc = inst.operands
-    return x.tile(left), x.tile(right), x.tile(acc, layout)
 
 
 def working_dtype(dtype: DType) -> DType:

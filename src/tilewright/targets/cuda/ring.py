@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
-from tilewright.ir.inst import Inst
-from tilewright.ops import shape
+from tilewright.ir.inst import Inst, walk
+from tilewright.ops import dot, shape
 from tilewright.passes import loops
 from tilewright.targets.cuda import descriptors, wgmma
 from tilewright.targets.cuda.ahead import Plan
@@ -40,6 +40,10 @@ class Ring:
         self.copier = Copier(x)
         self.plan = plan
         self.loop, self.body = loop, loop.blocks[0]
+        self.is_read_async = any(
+            inst.op is dot.dot and wgmma.instruction_for(inst, x.arch, x.e.num_warps)
+            for inst in walk(self.body)
+        )
         self.low, self.high, self.step = (x.scalar(v) for v in loop.operands[:3])
         self.params = [loops.carried_params(loop, self.body)[k] for k in plan.carried]
         self.yields = [loops.yields(loop)[k] for k in plan.carried]
@@ -128,7 +132,7 @@ class Ring:
                 self.repeat()
         self.x.idle |= self.plan.idle
         if not self.plan.waits_later:
-            if self.e.arch.has_wgmma:
+            if self.is_read_async:
                 self.e.fence_async()
             self.e.barrier()
         if self.plan.first is None:
