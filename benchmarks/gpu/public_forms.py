@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from cases import BF16, F16, F32, Case, Inputs, cdiv, empty, normal, numbers
+from cases import BF16, F16, F32, Case, Inputs, cdiv, empty, name_of, normal, numbers
 from forms import FP8, INT8, INT32, SMS, form, positive, small
 from product_forms import strided
 
@@ -76,8 +76,9 @@ def scaled(size: int, half: bool, block: tuple, warps: int) -> Case:
 
 
 def exact(size: int, dtype: torch.dtype, precision: str, block: tuple, warps: int) -> Case:
+    name = f"matmul {size} {name_of(dtype)}, {precision}, {'x'.join(map(str, block))}"
     return form(
-        f"exact products {size} {precision} {dtype}", "exact_matmul_kernel", 2 * size**3,
+        name, "exact_matmul_kernel", 2 * size**3,
         lambda: [normal(size, size).to(dtype), normal(size, size).to(dtype),
                  empty(size, size, dtype=dtype), size, size, size],
         (size // block[0], size // block[1]), [2], of=lambda a, b, *_: a.double() @ b.double(),
@@ -89,29 +90,33 @@ def exact(size: int, dtype: torch.dtype, precision: str, block: tuple, warps: in
 def product_cases() -> list[Case]:
     f = lambda *s, dtype=BF16: lambda: normal(*s, dtype=dtype)  # noqa: E731
     sized = (2048, 2048, 2048)
-    blocks = ",".join
     out = [
-        strided(f"tuned {blocks(map(str, block))} {warps} {stages}", sized, block, warps, stages)
+        strided(
+            f"matmul 2048 fp16, {'x'.join(map(str, block))}, {warps} warps, {stages} stages",
+            sized, block, warps, stages,
+        )
         for block, warps, stages in MATMUL
-    ]
+    ]  # fmt: skip
     out += [
-        strided(f"odd inner {k} {dtype}", (2048, 2048, k), (128, 128, 64), 8, 3, dtype=dtype)
-        for k, dtype in ((1001, F16), (1000, BF16))
-    ]
+        strided(f"matmul 2048x2048x1001 {name_of(dtype)}", (2048, 2048, 1001), (128, 128, 64), 8, 3,
+                dtype=dtype)
+        for dtype in (F16, BF16)
+    ]  # fmt: skip
     out += [
-        strided("small inner 64", (8192, 8192, 64), (128, 128, 64), 8, 3),
-        strided("small inner 16", (8192, 8192, 16), (128, 128, 16), 4, 3),
-        strided("small inner 32 tf32", (4096, 4096, 32), (128, 128, 32), 4, 3, dtype=F32),
-        strided("tf32 tiles 64x64x32", sized, (64, 64, 32), 4, 3, dtype=F32),
-        strided("tf32 tiles 128x64x32", sized, (128, 64, 32), 4, 3, dtype=F32),
-        strided("tf32 turned 64x64x32", sized, (64, 64, 32), 4, 3, dtype=F32, b_turned=True),
-        plain("fp8 by rows", "matmul_rows_kernel", *sized, lambda: normal(2048, 2048).to(FP8),
+        strided("matmul 8192x8192x64 fp16", (8192, 8192, 64), (128, 128, 64), 8, 3),
+        strided("matmul 8192x8192x16 fp16", (8192, 8192, 16), (128, 128, 16), 4, 3),
+        strided("matmul 4096x4096x32 tf32", (4096, 4096, 32), (128, 128, 32), 4, 3, dtype=F32),
+        strided("matmul 2048 tf32, 64x64x32", sized, (64, 64, 32), 4, 3, dtype=F32),
+        strided("matmul 2048 tf32, 128x64x32", sized, (128, 64, 32), 4, 3, dtype=F32),
+        strided("matmul 2048 tf32, right one turned, 64x64x32", sized, (64, 64, 32), 4, 3,
+                dtype=F32, b_turned=True),
+        plain("matmul fp8", "matmul_rows_kernel", *sized, lambda: normal(2048, 2048).to(FP8),
               lambda: normal(2048, 2048).to(FP8), (128, 128, 128), 4, 3,
               grid=(256,), BAND=8, INTEGER=False),
-        plain("fp8 small tiles", "matmul_rows_kernel", *sized, lambda: normal(2048, 2048).to(FP8),
-              lambda: normal(2048, 2048).to(FP8), (64, 64, 64), 4, 3,
-              grid=(1024,), BAND=8, INTEGER=False),
-        plain("fp8 16 rows", "matmul_rows_kernel", 16, 8192, 8192,
+        plain("matmul fp8, 64x64x64,", "matmul_rows_kernel", *sized,
+              lambda: normal(2048, 2048).to(FP8), lambda: normal(2048, 2048).to(FP8),
+              (64, 64, 64), 4, 3, grid=(1024,), BAND=8, INTEGER=False),
+        plain("matmul fp8, few rows", "matmul_rows_kernel", 16, 8192, 8192,
               lambda: normal(16, 8192).to(FP8), lambda: normal(8192, 8192).to(FP8),
               (16, 128, 128), 4, 3, grid=(64,), BAND=8, INTEGER=False),
         form("stream k 1536x1536x4096", "stream_k_kernel", 2 * 1536 * 1536 * 4096,
@@ -159,7 +164,7 @@ def product_cases() -> list[Case]:
                       empty(32, 128, 28, 28, dtype=F16), 32, 128, 28, 28, 128, 28, 28],
              (cdiv(32 * 28 * 28, 128), 2), [2], tolerance=0.1, R=3, S=3, PAD=1, BLOCK_M=128,
              BLOCK_N=64, BLOCK_K=32, num_warps=4, num_stages=3),
-        plain("sums in fp16", "half_sums_kernel", *sized, f(2048, 2048, dtype=F16),
+        plain("matmul fp16, sums in fp16", "half_sums_kernel", *sized, f(2048, 2048, dtype=F16),
               f(2048, 2048, dtype=F16), (128, 128, 64), 8, 3, out=F16, tolerance=40.0),
         form("sparse blocks of 64, 4096x4096, 1 in 4", "sparse_blocks_kernel",
              2 * 4096 * 4096 * 1024,

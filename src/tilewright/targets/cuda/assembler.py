@@ -60,19 +60,19 @@ def run(program: str, ptx: str, arch: str) -> tuple[bytes, str]:
     Raises:
         InternalError: when it does not take the code.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        source, out = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
-        source.write_text(ptx)
-        command = [program, f"-arch={arch}", "-v", str(source), "-o", str(out)]
-        try:
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            source, out = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
+            source.write_text(ptx)
+            command = [program, f"-arch={arch}", "-v", str(source), "-o", str(out)]
             done = subprocess.run(
                 command, capture_output=True, text=True, check=False, timeout=SECONDS
             )
-        except (OSError, subprocess.SubprocessError) as error:
-            raise InternalError(f"ptxas cannot be run: {error}") from None
-        if done.returncode:
-            raise InternalError(f"ptxas does not take the generated code:\n{done.stderr.strip()}")
-        return out.read_bytes(), done.stderr
+            if not done.returncode:
+                return out.read_bytes(), done.stderr
+    except (OSError, subprocess.SubprocessError) as error:
+        raise InternalError(f"ptxas cannot be run: {error}") from None
+    raise InternalError(f"ptxas does not take the generated code:\n{done.stderr.strip()}")
 
 
 def assembled(ptx: str, arch: str, driver: int) -> tuple[bytes, str] | None:
