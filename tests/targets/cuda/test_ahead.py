@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import nullcontext
 
 import numpy as np
@@ -120,3 +121,20 @@ def test_rows_that_are_chosen_outside_are_reported(simulated):
 def test_turns_of_chosen_rows_need_no_checks():
     assert "barrier.cta.red" in lowered("chosen rows 144", "sm_80", bounds=True)
     assert "barrier.cta.red" not in lowered("gathered products 6", "sm_80", bounds=True)
+
+
+def test_other_accesses_of_turns_are_reported(simulated):
+    x, y = np.ones((6, 32, 32), np.float16), np.ones((6, 32, 64), np.float16)
+    for rows in (6, 5, 2):
+        out = np.zeros((rows, 32, 64), np.float16)
+        with nullcontext() if rows == 6 else pytest.raises(OutOfBoundsError, match="store outside"):
+            product_loops.states[(1,)](x, y, out, 6, M=32, N=64)
+    product_loops.states.forget()
+
+
+def test_other_accesses_of_sure_turns_are_not_checked():
+    text = lowered("products of states 6", "sm_80", bounds=True)
+    sure, rest = re.split(r"^exit\d+:", text, flags=re.MULTILINE)[:2]
+    written = r"st\.global\.v\d\.b32"
+    assert len(re.findall(written, sure)) > 0
+    assert len(re.findall(written, text)) == 3 * len(re.findall(written, sure))

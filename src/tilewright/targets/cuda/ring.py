@@ -65,13 +65,23 @@ class Ring:
         self.shares = self.overlap()
         self.ask_addresses()
         # Below which counter all turns are without a doubt; None: nobody can tell.
-        self.end_of_sure = Turns(x, loop).end(self.checked) if self.checked else None
+        self.end_of_sure, self.told = None, set()  # the latter: of other accesses
+        if self.checked:
+            turns = Turns(x, loop)
+            self.end_of_sure = turns.end(self.checked, self.others())
+            self.told = turns.told
         self.has_sure_turns = self.end_of_sure is not None
         self.fill()
         sure = [k for k in self.checked if k not in self.doubtful]
         if self.end_of_sure is None and self.doubtful and sure:
             self.end_of_sure = Turns(x, loop).end(sure)
         self.look()
+
+    def others(self) -> list[Inst]:
+        """What each turn accesses in its own time, and checks."""
+        apart, is_checked = {*self.plan.loads, *self.plan.steps}, self.x.guard.is_checked
+        insts = [inst for inst in self.body.insts if inst.op.access is not None]
+        return [inst for inst in insts if inst not in apart and is_checked(inst)]
 
     def fill(self) -> None:
         """Before the loop: ask for the tiles of the first turns."""
@@ -104,7 +114,9 @@ class Ring:
     def sure(self) -> Iterator[None]:
         """Within, turns are written that run while `comes_for_sure`."""
         self.is_sure = True
+        self.x.guard.proven |= self.told
         yield
+        self.x.guard.proven -= self.told
         self.is_sure = False
         self.look()
 

@@ -41,11 +41,13 @@ class Turns:
         self.turn = Counter(fixed(0), scalar(self.last, 0, INT64[1]))
         self.needed: dict[Value, Lane] = {}
         self.sums: dict[Value, Sum | None] = {}
+        self.told: set[Inst] = set()
 
-    def end(self, loads: Iterable[Inst]) -> Lane | None:
+    def end(self, loads: Iterable[Inst], others: Iterable[Inst] = ()) -> Lane | None:
         """Below which number of the loop's all these loads are inside of their arguments.
 
-        None where nobody can tell.
+        None where nobody can tell. Of other accesses those that scalars tell of are so too, and
+        `told` then.
         """
         fine = None
         for load in loads:
@@ -54,6 +56,12 @@ class Turns:
             if found is None:
                 return None
             fine = self.x.e.both(fine, found)
+        for inst in others:
+            ends = self.x.guard.ends_of(self.x.memory.param(inst))
+            found = self.reach.inside(inst, *ends)
+            if found is not None:
+                self.told.add(inst)
+                fine = self.x.e.both(fine, found)
         for condition in self.needed.values():
             fine = self.x.e.both(fine, condition)
         low = self.reach.emit(self.low)
