@@ -28,12 +28,14 @@ from cases import Case, Run, all_cases  # noqa: E402
 from forms import row_forms  # noqa: E402
 from memory_forms import memory_forms  # noqa: E402
 from product_forms import product_forms  # noqa: E402
+from public_forms import public_forms  # noqa: E402
 
 import tilewright as tw  # noqa: E402
 from tilewright import compat  # noqa: E402
 
 SOURCES = (
     "elementwise", "rows", "moves", "products", "linear", "attention", "scans", "layers", "lists",
+    "public_products", "public_attention",
 )  # fmt: skip
 ENDINGS = ("_kernel", "TensorDescriptor")  # of the names that launches use
 FLUSHED = 512 << 20  # long enough to write that launches are queued before it is over
@@ -162,6 +164,11 @@ def measure(case: Case, contenders: dict[str, Any], repeats: int) -> dict[str, A
     return row
 
 
+def every_case() -> list[Case]:
+    forms = (row_forms, memory_forms, product_forms, attention_forms, public_forms)
+    return [*all_cases(), *(case for form in forms for case in form())]
+
+
 def line(case: Case, row: dict[str, Any]) -> str:
     cells = []
     for name in ("ours", "ours unchecked", "triton", "torch", "compile"):
@@ -194,8 +201,7 @@ def main() -> None:
         contenders["triton"] = triton
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}", flush=True)
     out = options.json.open("w") if options.json else None
-    forms = [*row_forms(), *memory_forms(), *product_forms(), *attention_forms()]
-    for case in [*all_cases(), *forms]:
+    for case in every_case():
         if options.names and not any(name in case.name for name in options.names):
             continue
         row = measure(case, contenders, options.repeats)

@@ -87,16 +87,14 @@ FORMATS = {
     "bf16": t.bfloat16,
     "fp16": t.float16,
 }
+E2M1_UNIT = 2.0**14  # what the exponents of fp16 and of e2m1 differ by
 
 
 def decode_e2m1(code: tensor) -> tensor:
-    """4-bit floats, in the lower bits of uint8, as fp32."""
-    code = cast_to(code, t.int32)
-    exponent, fraction = (code >> 1) & 3, code & 1
-    small = cast_to(fraction, t.float32) * 0.5
-    usual = cast_to((fraction + 2) << exponent, t.float32) * 0.25
-    size = a.where(exponent == 0, small, usual)
-    return a.where(code & 8 != 0, -size, size)
+    """4-bit floats, in the lower bits of uint8, as fp32: by way of fp16 with their few bits."""
+    code = cast_to(code, t.int16)
+    bits = ((code & 8) << 12) | ((code & 7) << 9)
+    return cast_to(cast_function(bits, t.float16, bitcast=True), t.float32) * E2M1_UNIT
 
 
 def decode(x: Any, form: str, axis: int) -> tensor:
@@ -150,7 +148,10 @@ def dot_scaled(
     rhs_k_pack: bool = True,
     out_dtype: Any = t.float32,
 ) -> tensor:
-    """Matrix product of tiles in microscaling formats, computed in fp32."""
+    """Matrix product of tiles in microscaling formats.
+
+    Scaled, these are numbers of bf16; with fp16, whose numbers are not, all is fp32.
+    """
     want(as_dtype(out_dtype) is t.float32, "dot_scaled gives float32 only")
     rank = len(to_tensor(lhs).shape)
     last, before = rank - 1, rank - 2
@@ -158,4 +159,6 @@ def dot_scaled(
     y = decode(rhs, rhs_format, before if rhs_k_pack else last)
     x = scale_up(x, lhs_scale)
     y = trans(scale_up(trans(y), rhs_scale)) if rhs_scale is not None else y
+    if "fp16" not in (lhs_format, rhs_format):
+        return dot(cast_to(x, t.bfloat16), cast_to(y, t.bfloat16), acc)
     return dot(x, y, acc, "ieee")

@@ -13,6 +13,7 @@ import tilewright as tw
 from tilewright import language as tl
 
 HALVES = (np.float16, ml_dtypes.bfloat16)
+BYTES = (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
 
 
 @tw.jit
@@ -109,6 +110,25 @@ def gathered(x, rows, y, blocks, out, n, M: tl.constexpr, N: tl.constexpr, K: tl
 
 
 @tw.jit
+def chosen(x, rows, y, out, count, inner, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    """Rows that are chosen once for all turns; those from `count` on lie nowhere."""
+    i, j, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
+    on = i < count
+    row = tl.load(rows + i).to(tl.int64)
+    xs = x + row[:, None] * inner + k[None, :]
+    ys = y + k[:, None] * N + j[None, :]
+    total = tl.zeros((M, N), tl.float32)
+    for start in range(0, inner, K):
+        inside = inner - start
+        left = tl.load(xs, mask=on[:, None] & (k[None, :] < inside), other=0.0)
+        right = tl.load(ys, mask=k[:, None] < inside, other=0.0)
+        total = tl.dot(left, right, total)
+        xs += K
+        ys += K * N
+    tl.store(out + i[:, None] * N + j[None, :], total)
+
+
+@tw.jit
 def states(x, y, out, n, M: tl.constexpr, N: tl.constexpr):
     """Each turn stores what it has found, and adds to a state."""
     i, j, d = tl.arange(0, M)[:, None], tl.arange(0, M)[None, :], tl.arange(0, N)[None, :]
@@ -128,10 +148,11 @@ def cases() -> Iterator[Case]:
     x, y = random((64, 288), np.float16), random((288, 128), np.float16, 1)
     for stages in (1, 2, 4):
         yield product_of(x, y, {"M": 64, "N": 64, "K": 32, "num_stages": stages})
-    for dtype in (*HALVES, np.int8):
+    for dtype in (*HALVES, np.int8, *BYTES, np.float64):
         for n in (0, 1, 5):
             x, y = random((32 * n, 32), dtype), random((64, 32 * n), dtype, 1)
-            out = np.zeros((32, 64), np.int32 if dtype is np.int8 else np.float32)
+            sums = {np.int8: np.int32, np.float64: np.float64}.get(dtype, np.float32)
+            out = np.zeros((32, 64), sums)
             yield Case(
                 f"turned products {n} {np.dtype(dtype)}", transposed, (1,), [x, y, out, n],
                 {"M": 32, "N": 64, "K": 32}, 1e-2,
@@ -153,6 +174,9 @@ def cases() -> Iterator[Case]:
         1e-2,
     )  # fmt: skip
 
+    for inner in (16, 96, 144):
+        size = {"M": 32, "N": 32, "K": 32, "num_stages": 3}
+        yield Case(f"chosen rows {inner}", chosen, (1,), chosen_rows(inner), size, 1e-2)
     for n in (0, 1, 2, 6):
         size = {"M": 32, "N": 32, "K": 32, "num_stages": 3}
         rows, blocks = random((n, 32), np.int32) % 40, random((n,), np.int64) % 5
@@ -165,6 +189,14 @@ def cases() -> Iterator[Case]:
         yield Case(
             f"products of states {n}", states, (1,), [x, y, y * 0, n], {"M": 32, "N": 64}, 1e-2
         )
+
+
+def chosen_rows(inner: int, count: int = 28, far: int = 39) -> list[Any]:
+    """Arguments of `chosen`: of 40 rows, but that one is `far`; rows that are off are further."""
+    rows = random((32,), np.int32) % 40
+    rows[5], rows[count:] = far, 1 << 20
+    x, y = random((40, inner), np.float16), random((inner, 32), np.float16, 1)
+    return [x, rows, y, np.zeros((32, 32), np.float32), count, inner]
 
 
 def product_of(x: np.ndarray, y: np.ndarray, constants: dict[str, Any]) -> Case:

@@ -22,17 +22,19 @@ define internal i32 @sim_own(ptr %s) {
 }
 """
 NAME = re.compile(r"m16n8k(\d+)\.row\.col\.\w+\.(\w+)\.\w+\.(\w+)")
-BITS = {"f16": 16, "bf16": 16, "tf32": 32, "s8": 8, "u8": 8}
+WIDE_NAME = re.compile(r"m(\d+)n8k(\d+)\.")
+BITS = {"f16": 16, "bf16": 16, "tf32": 32, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8}
 
 
 class Body:
     """Numbered instructions of one function."""
 
-    def __init__(self) -> None:
+    def __init__(self, stem: str = "x") -> None:
+        self.stem = stem
         self.lines: list[str] = []
 
     def value(self, text: str) -> str:
-        name = f"%x{len(self.lines)}"
+        name = f"%{self.stem}{len(self.lines)}"
         self.lines.append(f"{name} = {text}")
         return name
 
@@ -105,6 +107,52 @@ def mma(name: str, text: str) -> str:
     return "\n".join([head, *b.lines, f"ret {struct} {held}", "}"])
 
 
+def wide_mma(name: str, text: str) -> str:
+    """The function of one mma.sync of fp64: the sums, then the elements of A and of B."""
+    rows, inner = map(int, WIDE_NAME.search(text).groups())
+    uppers, steps = rows // 8, inner // 4
+    count_a, count = uppers * steps, (uppers + 1) * steps
+    params = [f"double %c{k}" for k in range(2 * uppers)]
+    params += [f"double %x{k}" for k in range(count)]
+    struct = "{" + ", ".join(["double"] * (2 * uppers)) + "}"
+    b, words = Body("y"), []
+    for k in range(count):
+        bits = b.value(f"bitcast double %x{k} to i64")
+        high = b.value(f"lshr i64 {bits}, 32")
+        words += [b.value(f"trunc i64 {half} to i32") for half in (bits, high)]
+    number = offer(b, words, MMA_WAIT)
+    own = b.value("call i32 @sim_own(ptr %s)")
+    group = b.value(f"and i32 {own}, 28")
+    first = b.value(f"and i32 {own}, 3")
+    column = b.value(f"shl i32 {first}, 3")
+
+    def theirs(lane: str, k: int) -> str:
+        low, high = (
+            b.value(f"call i32 @sim_theirs(ptr %s, i32 {lane}, i32 {2 * k + h}, i64 {number})")
+            for h in range(2)
+        )
+        parts = [b.value(f"zext i32 {half} to i64") for half in (low, high)]
+        moved = b.value(f"shl i64 {parts[1]}, 32")
+        whole = b.value(f"or i64 {parts[0]}, {moved}")
+        return b.value(f"bitcast i64 {whole} to double")
+
+    held = "poison"
+    for k in range(2 * uppers):
+        upper, c = divmod(k, 2)
+        sum_ = f"%c{k}"
+        for inside in range(inner):
+            step, q = divmod(inside, 4)
+            lane = b.value(f"or i32 {group}, {q}")
+            x = theirs(lane, step * uppers + upper)
+            lane = b.value(f"add i32 {column}, {4 * c + q}")
+            y = theirs(lane, count_a + step)
+            product = b.value(f"fmul double {x}, {y}")
+            sum_ = b.value(f"fadd double {sum_}, {product}")
+        held = b.value(f"insertvalue {struct} {held}, double {sum_}, {k}")
+    head = f"define internal {struct} {name}({', '.join(params)}, ptr %s) noinline {{"
+    return "\n".join([head, *b.lines, f"ret {struct} {held}", "}"])
+
+
 def element(b: Body, word: str, place: int, kind: str) -> str:
     """One element of a word, as what is multiplied."""
     if kind == "tf32":
@@ -120,7 +168,25 @@ def element(b: Body, word: str, place: int, kind: str) -> str:
         wide = b.value(f"zext i16 {small} to i32")
         high = b.value(f"shl i32 {wide}, 16")
         return b.value(f"bitcast i32 {high} to float")
+    if kind in ("e4m3", "e5m2"):
+        return narrow(b, small, kind)
     return b.value(f"{'sext' if kind == 's8' else 'zext'} i8 {small} to i32")
+
+
+def narrow(b: Body, code: str, kind: str) -> str:
+    """A number of 8 bits by way of fp16, whose exponent counts from 8 further on than e4m3's."""
+    wide = b.value(f"zext i8 {code} to i16")
+    high = b.value(f"shl i16 {wide}, 8")
+    if kind == "e5m2":
+        half = b.value(f"bitcast i16 {high} to half")
+        return b.value(f"fpext half {half} to float")
+    sign = b.value(f"and i16 {high}, -32768")
+    size = b.value(f"and i16 {wide}, 127")
+    place = b.value(f"shl i16 {size}, 7")
+    both = b.value(f"or i16 {sign}, {place}")
+    half = b.value(f"bitcast i16 {both} to half")
+    small = b.value(f"fpext half {half} to float")
+    return b.value(f"fmul float {small}, 256.0")
 
 
 def ldmatrix(name: str, count: int, turned: bool) -> str:

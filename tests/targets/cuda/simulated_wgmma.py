@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from simulated_mma import Body, offer
+from simulated_mma import BITS, Body, narrow, offer
 
 WAIT_KIND = 8
 WINDOW = (1 << 18) - 1  # bytes that the address in a descriptor can tell apart
@@ -17,7 +17,6 @@ PRODUCT = re.compile(
     r"\{([^}]*)\}, (\{[^}]*\}|\$\d+), (\$\d+), (\w)([^;]*);"
 )
 NUMBER = re.compile(r"\$(\d+)")
-BITS = {"f16": 16, "bf16": 16, "tf32": 32, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8}
 
 
 def is_product(text: str) -> bool:
@@ -208,19 +207,3 @@ def loaded(b: Body, p: str, kind: str) -> str:
     wide = b.value(f"zext i16 {small} to i32")
     high = b.value(f"shl i32 {wide}, 16")
     return b.value(f"bitcast i32 {high} to float")
-
-
-def narrow(b: Body, code: str, kind: str) -> str:
-    """A number of 8 bits by way of fp16, whose exponent counts from 8 further on than e4m3's."""
-    wide = b.value(f"zext i8 {code} to i16")
-    high = b.value(f"shl i16 {wide}, 8")
-    if kind == "e5m2":
-        half = b.value(f"bitcast i16 {high} to half")
-        return b.value(f"fpext half {half} to float")
-    sign = b.value(f"and i16 {high}, -32768")
-    size = b.value(f"and i16 {wide}, 127")
-    place = b.value(f"shl i16 {size}, 7")
-    both = b.value(f"or i16 {sign}, {place}")
-    half = b.value(f"bitcast i16 {both} to half")
-    small = b.value(f"fpext half {half} to float")
-    return b.value(f"fmul float {small}, 256.0")

@@ -134,6 +134,28 @@ define internal i32 @sim_ballot(ptr %s, i1 %value) {
   %out = call i32 @sim_match(ptr %s, i64 %wide, i64 7, i1 true)
   ret i32 %out
 }
+define internal i1 @sim_all(ptr %s, i1 %value, i32 %count) noinline {
+  %tid = call i32 @sim_word(ptr %s, i32 0)
+  %r = getelementptr i64, ptr %s, i32 8
+  %round = load volatile i64, ptr %r
+  %mine = call ptr @sim_slot(ptr %s, i32 %tid, i64 %round)
+  %wide = zext i1 %value to i32
+  store volatile i32 %wide, ptr %mine
+  call void @sim_wait(ptr %s, i64 1)
+  br label %again
+again:
+  %k = phi i32 [0, %0], [%more, %again]
+  %found = phi i32 [1, %0], [%out, %again]
+  %theirs = call ptr @sim_slot(ptr %s, i32 %k, i64 %round)
+  %have = load volatile i32, ptr %theirs
+  %out = and i32 %found, %have
+  %more = add i32 %k, 1
+  %done = icmp eq i32 %more, %count
+  br i1 %done, label %end, label %again
+end:
+  %all = trunc i32 %out to i1
+  ret i1 %all
+}
 define internal float @sim_rsqrt(float %x) {
   %r = call float @llvm.sqrt.f32(float %x)
   %q = fdiv float 1.0, %r
@@ -151,6 +173,28 @@ define internal i16 @sim_bf16(float %x) {
   %out = select i1 %nan, i32 %quiet, i32 %near
   %code = trunc i32 %out to i16
   ret i16 %code
+}
+define internal <2 x float> @sim_wide(<2 x bfloat> %x) {
+  %code = bitcast <2 x bfloat> %x to <2 x i16>
+  %word = zext <2 x i16> %code to <2 x i32>
+  %bits = shl <2 x i32> %word, <i32 16, i32 16>
+  %wide = bitcast <2 x i32> %bits to <2 x float>
+  ret <2 x float> %wide
+}
+declare <2 x float> @llvm.fma.v2f32(<2 x float>, <2 x float>, <2 x float>)
+define internal <2 x bfloat> @sim_fma(<2 x bfloat> %x, <2 x bfloat> %y, <2 x bfloat> %z) {
+  %a = call <2 x float> @sim_wide(<2 x bfloat> %x)
+  %b = call <2 x float> @sim_wide(<2 x bfloat> %y)
+  %c = call <2 x float> @sim_wide(<2 x bfloat> %z)
+  %r = call <2 x float> @llvm.fma.v2f32(<2 x float> %a, <2 x float> %b, <2 x float> %c)
+  %first = extractelement <2 x float> %r, i32 0
+  %last = extractelement <2 x float> %r, i32 1
+  %p = call i16 @sim_bf16(float %first)
+  %q = call i16 @sim_bf16(float %last)
+  %one = insertelement <2 x i16> poison, i16 %p, i32 0
+  %two = insertelement <2 x i16> %one, i16 %q, i32 1
+  %out = bitcast <2 x i16> %two to <2 x bfloat>
+  ret <2 x bfloat> %out
 }
 """
 KINDS = {"idx": 2, "up": 3, "bfly": 4}
@@ -174,6 +218,7 @@ class Rewriter:
         self.functions: dict[str, str] = {}
         self.made: dict[tuple[str, str, str], str] = {}
         self.text = text
+        self.threads = int(re.search(r'"nvvm\.maxntid"="(\d+)"', text)[1])
 
     def run(self, params: int) -> str:
         lines = [self.line(line) for line in self.text.splitlines()]
@@ -204,6 +249,7 @@ class Rewriter:
         line = re.sub(r'syncscope\("\w+"\) ', "", line)
         line = re.sub(r"fptrunc float (\S+) to bfloat", r"call i16 @sim_bf16(float \1)", line)
         line = re.sub(r"bitcast bfloat", "bitcast i16", line)
+        line = line.replace("call <2 x bfloat> @llvm.fma.v2bf16(", "call <2 x bfloat> @sim_fma(")
         if line.startswith("define ptx_kernel"):
             line = re.sub(r'"nvvm[^"]*"="[^"]*" ?', "", line).replace("ptx_kernel ", "internal ")
             return line.replace(") nounwind", ", ptr %sim) nounwind")
@@ -217,6 +263,8 @@ class Rewriter:
                       r"call i32 @sim_match(ptr %sim, \1, i64 6, i1 false)", line)  # fmt: skip
         line = re.sub(r"call i32 @llvm\.nvvm\.vote\.ballot\.sync\(i32 -1, (.*)\)",
                       r"call i32 @sim_ballot(ptr %sim, \1)", line)  # fmt: skip
+        line = re.sub(r"call i1 @llvm\.nvvm\.barrier\.cta\.red[.\w]*\(i32 0, (.*)\)",
+                      rf"call i1 @sim_all(ptr %sim, \1, i32 {self.threads})", line)  # fmt: skip
         line = re.sub(r"call void @llvm\.nvvm\.barrier[.\w]*\(i32 0\)",
                       "call void @sim_wait(ptr %sim, i64 1)", line)  # fmt: skip
         line = re.sub(r"call void @llvm\.nvvm\.bar\.warp\.sync\(i32 -1\)",
@@ -246,8 +294,10 @@ class Rewriter:
         result, text, constraints, operands = match.groups()
         name = f"@sim_asm{len(self.functions)}"
         if text.startswith("mma.sync"):
-            name = "@sim_" + re.search(r"m16n8k[\w.]+", text)[0]
-            self.functions.setdefault(name, simulated_mma.mma(name, text))
+            name = "@sim_" + re.search(r"m\d+n8k[\w.]+", text)[0]
+            if name not in self.functions:
+                made = simulated_mma.wide_mma if ".f64" in name else simulated_mma.mma
+                self.functions[name] = made(name, text)
             return f"call {result} {name}({operands}, ptr %sim)"
         if simulated_wgmma.is_product(text) or simulated_wgmma.is_wait(text):
             return f"call {result} {self.wgmma(match)}({operands}, ptr %sim)"

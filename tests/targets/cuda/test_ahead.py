@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import nullcontext
+
 import numpy as np
 import product_loops
 import pytest
@@ -14,6 +17,7 @@ from tilewright.errors import OutOfBoundsError
 from tilewright.targets import base
 from tilewright.targets.cuda.arch import find
 from tilewright.targets.cuda.lower import lower
+from tilewright.targets.cuda.moving import part
 
 CASES = list(product_loops.cases())
 
@@ -38,13 +42,17 @@ def test_as_eager(case, simulated):
 
 def copies(name: str, arch: str = "sm_80", stages: int = 3) -> int:
     """Asynchronous copies in the code of a case."""
+    return lowered(name, arch, stages).count("cp.async.cg")
+
+
+def lowered(name: str, arch: str, stages: int = 3, bounds: bool = False) -> str:
+    """The code of a case."""
     case = next(c for c in CASES if c.name.startswith(name))
     arguments = dict(zip(case.kernel.arg_names, case.fresh(), strict=False)) | {
         k: v for k, v in case.constants.items() if k in case.kernel.arg_names
     }
-    kernel = kernel_ir(case.kernel, arguments, {})
-    text = lower(kernel, find(arch), stages=stages, bounds=False).text
-    return text.count("cp.async.cg")
+    kernel = part(kernel_ir(case.kernel, arguments, {}))
+    return lower(kernel, find(arch), stages=stages, bounds=bounds).text
 
 
 def test_copies_are_written_once_before_the_loop_and_once_in_it():
@@ -99,3 +107,34 @@ def test_indices_of_turns_that_do_not_come_are_not_read(simulated):
         with pytest.raises(OutOfBoundsError, match="load outside (rows|blocks|x)"):
             product_loops.gathered[(1,)](*map(np.copy, short), out, 2, **size)
     product_loops.gathered.forget()
+
+
+def test_rows_that_are_chosen_outside_are_reported(simulated):
+    size = {"M": 32, "N": 32, "K": 32, "num_stages": 3}
+    for far, fails in ((39, False), (40, True), (-1, True)):
+        arguments = product_loops.chosen_rows(160, far=far)
+        with pytest.raises(OutOfBoundsError) if fails else nullcontext():
+            product_loops.chosen[(1,)](*arguments, **size)
+    product_loops.chosen.forget()
+
+
+def test_turns_of_chosen_rows_need_no_checks():
+    assert "barrier.cta.red" in lowered("chosen rows 144", "sm_80", bounds=True)
+    assert "barrier.cta.red" not in lowered("gathered products 6", "sm_80", bounds=True)
+
+
+def test_other_accesses_of_turns_are_reported(simulated):
+    x, y = np.ones((6, 32, 32), np.float16), np.ones((6, 32, 64), np.float16)
+    for rows in (6, 5, 2):
+        out = np.zeros((rows, 32, 64), np.float16)
+        with nullcontext() if rows == 6 else pytest.raises(OutOfBoundsError, match="store outside"):
+            product_loops.states[(1,)](x, y, out, 6, M=32, N=64)
+    product_loops.states.forget()
+
+
+def test_other_accesses_of_sure_turns_are_not_checked():
+    text = lowered("products of states 6", "sm_80", bounds=True)
+    sure, rest = re.split(r"^exit\d+:", text, flags=re.MULTILINE)[:2]
+    written = r"st\.global\.v\d\.b32"
+    assert len(re.findall(written, sure)) > 0
+    assert len(re.findall(written, text)) == 3 * len(re.findall(written, sure))

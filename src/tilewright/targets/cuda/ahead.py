@@ -14,7 +14,7 @@ from tilewright.targets.cuda import descriptors, f2, flight, ldmatrix, mma, wgmm
 from tilewright.targets.cuda.layout import Layout, log2, union
 from tilewright.targets.cuda.lending import rounded
 from tilewright.targets.cuda.needed import Needed, idle, is_load
-from tilewright.targets.cuda.operands import Shared
+from tilewright.targets.cuda.operands import Shared, operand_tile, row_major
 
 if TYPE_CHECKING:
     from tilewright.targets.cuda.lower import Lowering
@@ -178,15 +178,13 @@ class Planner:
         return found
 
     def feeds(self, value: Value) -> bool:
-        """Whether products by tensor cores are computed from a value."""
-        x, seen, open_values = self.x, {value}, [value]
+        """Whether products are computed from a value."""
+        seen, open_values = {value}, [value]
         while open_values:
             for user in self.users[open_values.pop()]:
                 if user.op is dot.dot:
-                    wide = wgmma.instruction_for(user, x.arch, x.e.num_warps)
-                    if wide or mma.instruction_for(user, x.arch):
-                        return True
-                elif user.op.is_elementwise or user.op in RESHAPING:
+                    return True
+                if user.op.is_elementwise or user.op in RESHAPING:
                     fresh = [r for r in user.results if r not in seen]
                     seen.update(fresh)
                     open_values += fresh
@@ -196,10 +194,12 @@ class Planner:
         """Where a load's tiles lie in shared memory, if only products use it, from there."""
         if not self.can_be_copied(load) or len(load.result.type.shape) != 2:
             return None
-        shared = ldmatrix.stage_for(self.x.access_layout(load), load.result.type.dtype.bytes)
-        if shared is None or not self.is_copied(load, shared):
-            return None
-        return shared if self.is_read(load.result, shared) else None
+        layout, bytes = self.x.access_layout(load), load.result.type.dtype.bytes
+        for shared in (ldmatrix.stage_for(layout, bytes), row_major(layout.shape, bytes)):
+            fits = shared is not None and self.is_copied(load, shared)
+            if fits and self.is_read(load.result, shared):
+                return shared
+        return None
 
     def is_copied(self, load: Inst, shared: Shared) -> bool:
         """Whether neighbours in global memory are neighbours in shared memory, in one copy."""
@@ -228,11 +228,14 @@ class Planner:
         sides = [k for k in (0, 1) if inst.operands[k] is value]
         if inst.operands[2] is value:
             return False
+        tiles = [operand_tile(shared.shape, shared.bytes, order) for order in ((1, 0), (0, 1))]
         wide = wgmma.instruction_for(inst, self.x.arch, self.x.e.num_warps)
         if wide is not None:
-            return all(wgmma.can_read(shared, side, wide) for side in sides)
+            return shared in tiles and all(wgmma.can_read(shared, side, wide) for side in sides)
         found = mma.instruction_for(inst, self.x.arch)
-        if found is None or found.operand is not value.type.dtype:
+        if found is None:
+            return shared == row_major(shared.shape, shared.bytes)
+        if found.operand is not value.type.dtype or shared not in tiles:
             return False
         return all(ldmatrix.can_load(shared, side, found) for side in sides)
 

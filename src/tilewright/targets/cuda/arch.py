@@ -41,6 +41,11 @@ class Arch:
         return self.capability >= 80
 
     @property
+    def has_fp8(self) -> bool:
+        """Whether mma.sync multiplies bytes that are floats; wgmma does wherever it is."""
+        return self.capability >= 89
+
+    @property
     def has_async(self) -> bool:
         """Copies from global to shared memory that threads need not wait for."""
         return self.capability >= 80

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -17,6 +16,7 @@ from tilewright.targets.cuda.layout import Layout, blocked, scalar
 from tilewright.targets.cuda.operands import DotLayouts, fma_accumulator
 from tilewright.targets.cuda.relations import RESULTS, operand_layout, ordered
 from tilewright.targets.cuda.sites import Site, find_site, keeping_warps
+from tilewright.targets.cuda.widths import common_widths
 
 # Which layouts a dot wants on an architecture; None: it has no instruction for it.
 DotTable = Callable[[Inst, Arch, int], "DotLayouts | None"]
@@ -138,9 +138,17 @@ class Search:
         }
         self.widths = common_widths(kernel, self.sites, self.portable)
         self.stored: dict[Inst, Layout] = {}
+        self.deciding: set[Inst] = set()
 
     def run(self) -> None:
         self.backward(self.kernel.body)  # what anchors wish: breaks ties
+        self.stand_still()
+        while self.let_decide():
+            self.stand_still()
+        self.settling = True
+        self.forward(self.kernel.body)
+
+    def stand_still(self) -> None:
         for _ in range(ROUNDS):
             before = dict(self.fixed)
             kept = {v: x for v, x in self.fixed.items() if v.inst is None}
@@ -148,10 +156,22 @@ class Search:
             self.forward(self.kernel.body)
             if self.fixed == before:
                 break
+
+    def let_decide(self) -> bool:
+        """Find out what users demand; of small loads that nobody asks anything of, the largest
+        ones decide for what is computed from them.
+        """
         self.demand = {}
         self.backward(self.kernel.body)
-        self.settling = True
-        self.forward(self.kernel.body)
+        free = [
+            inst
+            for inst, site in self.sites.items()
+            if inst.op.access.kind == "load" and site.has_preference
+            and inst.result not in self.fixed and inst.result not in self.demand
+        ]  # fmt: skip
+        most = max((inst.result.type.size for inst in free), default=0)
+        self.deciding.update(inst for inst in free if inst.result.type.size == most)
+        return bool(free)
 
     # --- forward: results from operands
 
@@ -255,7 +275,8 @@ class Search:
         if self.settling:
             return self.stored[inst]
         site = self.sites[inst]
-        if inst.op.access.kind == "load" and site.has_preference and not self.is_small(inst):
+        decides = inst in self.deciding or not self.is_small(inst)
+        if inst.op.access.kind == "load" and site.has_preference and decides:
             return self.preferred(inst)
         return self.known(inst.operands)
 
@@ -345,41 +366,3 @@ class Search:
 
 def size_of(value: Value) -> int:
     return value.type.size * value.type.dtype.bytes
-
-
-def common_widths(kernel: Kernel, sites: dict[Inst, Site], portable: Portable) -> dict[Inst, int]:
-    """Vectors that accesses agree on where elementwise ops join their values.
-
-    The smallest of those that are more than one element, so that all of them coalesce: lanes
-    that hold 8 neighbours touch every sector of fp32 twice.
-    """
-    parent: dict[Value, Value] = {}
-
-    def root(value: Value) -> Value:
-        while value in parent:
-            value = parent[value]
-        return value
-
-    def join(values: Sequence[Value]) -> None:
-        tiles = [root(v) for v in values if v.type.shape and not portable(v)]
-        for v in tiles[1:]:
-            if root(v) is not root(tiles[0]):
-                parent[root(v)] = root(tiles[0])
-
-    for inst in kernel.walk():
-        if inst.op.is_elementwise:
-            join((*inst.operands, *inst.results))
-        elif inst.op in loops.LOOPS:
-            params = loops.carried_params(inst, loops.body(inst))
-            for group in zip(inst.results, params, loops.yields(inst), strict=True):
-                join(group)
-    groups: dict[tuple, list[Inst]] = defaultdict(list)
-    for inst, site in sites.items():
-        if site.shape and inst.op.access.kind != "atomic":
-            value = inst.result if inst.results else inst.operands[inst.op.access.value]
-            groups[root(value), site.shape, site.order].append(inst)
-    return {
-        inst: min([sites[i].vec for i in group if sites[i].vec > 1], default=1)
-        for group in groups.values()
-        for inst in group
-    }

@@ -201,21 +201,29 @@ def shifted(inst: Inst, facts: list[Axes]) -> Axes | None:
     if inst.op is math.shl:
         each = tuple(min(x.at(d, 1) << by, MOST) for d in range(len(x.divisor)))
         return Axes((1,) * len(each), each, x.constant, x.positive)
-    return divided_by(x, uniform(type, 1 << by, True), x.positive)
+    return divided_by(x, uniform(type, 1 << by, True), x.positive, 1 << by)
 
 
 def divided(inst: Inst, facts: list[Axes]) -> Axes | None:
+    if not is_number(inst):
+        return None
     x, y = facts
-    return divided_by(x, y, x.positive and y.positive) if is_number(inst) else None
+    by = integer(inst.operands[1]) or 0
+    whole = by if by == power_of_two(by) else MOST
+    return divided_by(x, y, x.positive and y.positive, whole)
 
 
-def divided_by(x: Axes, y: Axes, positive: bool) -> Axes:
-    """Numbers from a multiple of 2**k on have one quotient by a multiple of 2**k, 2**k times."""
+def divided_by(x: Axes, y: Axes, positive: bool, by: int) -> Axes:
+    """Numbers from a multiple of 2**k on have one quotient by a multiple of 2**k, 2**k times.
+
+    Multiples of `by` times a power of two have quotients that this power divides.
+    """
     base = least(x.constant, y.constant)
+    each = tuple(max(1, x.at(d, 1) // by) for d in range(len(base)))
     if not x.positive:
-        return Axes((1,) * len(base), (1,) * len(base), base)
+        return Axes((1,) * len(base), each, base)
     runs = aligned_runs(x, y)
-    return Axes((1,) * len(base), (1,) * len(base), tuple(map(max, base, runs)), positive)
+    return Axes((1,) * len(base), each, tuple(map(max, base, runs)), positive)
 
 
 def aligned_runs(x: Axes, y: Axes) -> Numbers:

@@ -5,11 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tilewright.ir.inst import Block, Inst, Kernel, Value
+from tilewright.ops import dot
 from tilewright.targets.cuda import mma, wgmma
 from tilewright.targets.cuda.arch import Arch
+from tilewright.targets.cuda.layout import LANE_BITS
 from tilewright.targets.cuda.operands import DotLayouts, mma_accumulator
 
 MOST_HELD = 64  # 32-bit registers of an operand that may be held through a loop
+LANES = 1 << LANE_BITS
+MOST_SUMS = 128  # of a product that a thread, with its 255 registers, can hold
+FULL = 8  # warps, each thread of which can have so many
+
+
+def warps_for(kernel: Kernel, asked: int) -> int:
+    """How many warps a program has: more than asked for where they could not hold the sums."""
+    sizes = [inst.result.type.size for inst in kernel.walk() if inst.op is dot.dot]
+    while asked < FULL and max(sizes, default=0) > MOST_SUMS * LANES * asked:
+        asked *= 2
+    return asked
 
 
 def table(kernel: Kernel) -> Callable[[Inst, Arch, int], DotLayouts | None]:
@@ -54,7 +67,7 @@ def chained(kernel: Kernel) -> set[Inst]:
     """Dots of which one's left operand is computed from another's result, element by element."""
     linked = set()
     for inst in kernel.walk():
-        if inst.op.name == "dot":
+        if inst.op is dot.dot:
             source = source_dot(inst.operands[0])
             if source is not None:
                 linked |= {inst, source}
@@ -69,7 +82,7 @@ def source_dot(value: Value) -> Inst | None:
         if inst is None or inst in seen:
             continue
         seen.add(inst)
-        if inst.op.name == "dot":
+        if inst.op is dot.dot:
             return inst
         if inst.op.is_elementwise:
             stack += inst.operands

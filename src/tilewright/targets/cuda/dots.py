@@ -10,13 +10,15 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Inst
 from tilewright.ir.types import DType
 from tilewright.targets.cuda import mma, wgmma
+from tilewright.targets.cuda.ldmatrix import store_tile
+from tilewright.targets.cuda.operands import row_major
 from tilewright.targets.cuda.tiles import Tile, tile
-from tilewright.targets.cuda.wholes import put
 
 if TYPE_CHECKING:
     from tilewright.targets.cuda.lower import Lowering
 
-UNROLL = 4  # steps along the inner dimension between two tests of the loop
+WIDEST = 16  # bytes of one access to shared memory
+UNROLL = 8  # steps along the inner dimension between two tests of the loop
 
 
 def dot(x: Lowering, inst: Inst) -> Tile:
@@ -45,13 +47,24 @@ class FmaProduct:
 
     def run(self) -> Tile:
         x, e = self.x, self.e
-        left, right, acc = inst_tiles(x, self.inst, self.layout)
+        *operands, start = self.inst.operands
+        acc = x.tile(start, self.layout)
         sums = [e.b.cast(v, self.dtype) for v in acc.lanes]
-        bases = [put(x, Tile(o.layout, o.lanes)) for o in (left, right)]
-        places = self.places(bases, [o.dtype for o in (left, right)])
-        sums = self.loop(sums, places, left.dtype, right.dtype)
-        e.memory.give_back(len(bases))
+        stored = [o for o in operands if o not in x.staged]
+        bases = [self.put(x.tile(o)) if o in stored else x.staged[o].base for o in operands]
+        if stored:
+            e.barrier()
+        dtypes = [o.type.dtype for o in operands]
+        sums = self.loop(sums, self.places(bases, dtypes), *dtypes)
+        e.memory.give_back(len(stored))
         return tile(self.layout, [e.b.cast(v, acc.dtype) for v in sums])
+
+    def put(self, held: Tile) -> Lane:
+        """Write an operand to shared memory, row-major; gives its address."""
+        shared = row_major(held.layout.shape, word_bytes(held.dtype))
+        base = self.e.memory.take(shared.size)
+        store_tile(self.e, Tile(held.layout, held.lanes), shared, base)
+        return base
 
     def places(self, bases: list[Lane], dtypes: list[DType]) -> tuple[list[Lane], list[Lane]]:
         """Addresses of the first inner element of each register's row, and column."""
@@ -124,35 +137,52 @@ class FmaProduct:
         steps: tuple[int, int],
         unroll: int,
     ) -> list[Lane]:
-        e = self.e
-        loaded: dict[tuple, Lane] = {}
-        moves = [e.b.mul(k, e.const(s)) for s in steps]
+        b, e, dtypes = self.e.b, self.e, (left, right)
+        moves = [b.mul(k, e.const(step)) for step in steps]
         moved: dict[tuple[int, str], Lane] = {}
+        loaded: dict[tuple[int, str, int], list[Lane]] = {}
 
-        def element(side: int, place: Lane, number: int, dtype: DType) -> Lane:
-            key = (side, place.text, number)
+        def run(side: int, place: Lane, offset: int, count: int) -> list[Lane]:
+            """Neighbours in shared memory, some bytes from a place of this turn on."""
+            key = side, place.text, offset
             if key not in loaded:
-                at = (side, place.text)
+                at = side, place.text
                 if at not in moved:
-                    moved[at] = e.b.add(place, moves[side])
-                word = e.load_shared(e.plus(moved[at], number * steps[side]), word_dtype(dtype), 1)[
-                    0
-                ]
-                loaded[key] = self.prepared(e.from_word(word, dtype))
+                    moved[at] = b.add(place, moves[side])
+                word = word_dtype(dtypes[side])
+                words = e.load_shared(e.plus(moved[at], offset), word, count)
+                loaded[key] = [self.prepared(e.from_word(w, dtypes[side])) for w in words]
             return loaded[key]
 
+        along, across = (self.neighbours(side, dtype, unroll) for side, dtype in enumerate(dtypes))
+        rows, columns = places
         for number in range(unroll):
-            sums = [
-                self.multiply_add(
-                    element(0, row, number, left), element(1, column, number, right), total
-                )
-                for row, column, total in zip(*places, sums, strict=True)
+            rest = number % along
+            lefts = [run(0, row, (number - rest) * steps[0], along)[rest] for row in rows]
+            rights = [
+                run(1, columns[r - r % across], number * steps[1], across)[r % across]
+                for r in range(len(columns))
             ]
-        self.note_loads([side for side, _, _ in loaded], (left, right))
+            sums = [self.multiply_add(*each) for each in zip(lefts, rights, sums, strict=True)]
+        self.note_loads([side for side, _, _ in loaded], (along, across), dtypes)
         return sums
 
-    def note_loads(self, sides: Sequence[int], dtypes: tuple[DType, DType]) -> None:
-        """Say which elements of the operands have been loaded in a turn."""
+    def neighbours(self, side: int, dtype: DType, unroll: int) -> int:
+        """How many elements of an operand are loaded at once: along K, or of columns."""
+        most = max(1, WIDEST // dtype.bytes)
+        if side == 0:
+            return min(most, unroll)
+        count = 1
+        for column in self.layout.register:
+            if column != count or 2 * count > most:
+                break
+            count *= 2
+        return count
+
+    def note_loads(
+        self, sides: Sequence[int], counts: tuple[int, int], dtypes: tuple[DType, DType]
+    ) -> None:
+        """Say which elements of the operands have been loaded in a turn, so many at once."""
         rank = len(self.layout.shape)
         for side, dtype in enumerate(dtypes):
             size = word_bytes(dtype)
@@ -166,7 +196,7 @@ class FmaProduct:
                 sum(c * step for c, step in zip(bits, steps.values(), strict=True)) * size
                 for bits in zip(*parts, strict=True)
             ]
-            self.e.note_shared("load", columns, size, sides.count(side))
+            self.e.note_shared("load", columns, size * counts[side], sides.count(side))
 
     def prepared(self, value: Lane) -> Lane:
         """An operand as it is multiplied."""
@@ -189,11 +219,6 @@ def round_tf32(b, x: Lane) -> Lane:
     rounded = b.bit_and(b.add(bits, b.like(bits, 0x1000)), b.like(bits, ~0x1FFF))
     finite = b.lt(b.abs(x), b.like(x, float("inf")))
     return b.select(finite, b.bitcast(rounded, t.float32), x)
-
-
-def inst_tiles(x: Lowering, inst: Inst, layout) -> tuple[Tile, Tile, Tile]:
-    left, right, acc = inst.operands
-    return x.tile(left), x.tile(right), x.tile(acc, layout)
 
 
 def working_dtype(dtype: DType) -> DType:

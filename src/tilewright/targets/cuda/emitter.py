@@ -19,6 +19,7 @@ from tilewright.targets.cuda.writer import Writer
 
 SREG = "llvm.nvvm.read.ptx.sreg"
 BARRIER = "llvm.nvvm.barrier.cta.sync.aligned.all"
+AGREEMENT = "llvm.nvvm.barrier.cta.red.and.aligned.all"
 WARP_BARRIER = "llvm.nvvm.bar.warp.sync"
 WORDS = {8: t.uint8, 16: t.uint16, 32: t.uint32, 64: t.uint64}
 
@@ -273,6 +274,16 @@ class Emitter:
             return
         self.w.declare(f"declare void @{BARRIER}(i32) convergent nounwind")
         self.w.write(f"call void @{BARRIER}(i32 0)")
+
+    def all_agree(self, on: Lane) -> Lane:
+        """Whether a condition holds in all threads of the program, which wait for one another."""
+        self.memory.waited()
+        self.on_wait()
+        self.w.declare(f"declare i1 @{AGREEMENT}(i32, i1) convergent nounwind")
+        all = self.b.value(f"call i1 @{AGREEMENT}(i32 0, {on.typed})", t.int1, 1)
+        # What a lane reads of another, the assembler knows to be the same in all of a warp.
+        word = self.shuffle(self.b.cast(all, t.uint32), self.const(0))
+        return self.b.ne(word, self.b.const(0, t.uint32))
 
     def warp_barrier(self) -> None:
         self.w.declare(f"declare void @{WARP_BARRIER}(i32) convergent nounwind")

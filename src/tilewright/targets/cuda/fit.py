@@ -89,7 +89,8 @@ class Fit:
         if found is not None:
             return found
         found = self.as_usual(whole)
-        if WARPGROUPS in self.text and is_worse(found, whole, SPILLED):
+        multiplies = any(word in self.text for word in PRODUCTS)
+        if multiplies and is_worse(found, whole, SPILLED):
             found = whole
         return self.squeezed(found) if found is whole else found
 

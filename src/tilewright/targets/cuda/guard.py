@@ -13,6 +13,7 @@ from tilewright.targets.cuda.doubts import Doubts, FirstWrong
 from tilewright.targets.cuda.early import Early
 from tilewright.targets.cuda.index import indexed_inside
 from tilewright.targets.cuda.memory import Place, Vector
+from tilewright.targets.cuda.near import Near
 from tilewright.targets.cuda.reach import Reach
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ REPORT = (
     "{ .reg .b64 old; .reg .pred first; @$3 ld.volatile.global.b64 old, [$0]; "
     "setp.eq.and.b64 first, old, 0, $3; @first st.global.v2.b64 [$0], {$1, $2}; }"
 )
-
+MANY = 8  # accesses of a thread that are better tested all before any is made
 # One access, under a condition: the registers that it gives.
 Perform = Callable[[int, "Lane | None"], list[Lane]]
 
@@ -44,6 +45,7 @@ class Guard:
         self.ends: dict[int, tuple[Lane, Lane]] = {}
         self.rooms: dict[tuple[int, int], tuple[Lane, Lane]] = {}
         self.places: dict[tuple[int, int], Lane] = {}
+        self.near = Near(self)
 
     def guarded(
         self,
@@ -67,6 +69,8 @@ class Guard:
         fine = self.tile_inside(inst)
         if fine is None:
             fine = indexed_inside(self, inst, param, vectors, masks)
+        if fine is None and len(vectors) >= MANY:
+            fine = self.near.inside(param, vectors, masks, size)
         if fine is None:
             anchors = {v.place.pointer.text for v in vectors}
             if len(anchors) == len(vectors):
@@ -86,16 +90,16 @@ class Guard:
 
         All are tested first, and seldom need to be tested again one by one.
         """
-        param, wrong = self.x.memory.param(inst), None
+        param = self.x.memory.param(inst)
         if not self.is_checked(inst):
             for k, mask in enumerate(masks):
                 perform(k, mask)
             return
-        for v, mask in zip(vectors, masks, strict=True):
-            outside = self.e.b.bit_not(self.inside(param, v.place, size * len(v.registers)))
-            outside = self.e.both(mask, outside)
-            wrong = outside if wrong is None else self.e.b.bit_or(wrong, outside)
-        fine = self.e.b.bit_not(wrong)
+        fine = self.near.inside(param, vectors, masks, size)
+        if fine is None:
+            fine = self.all_fine(
+                [self.inside(param, v.place, size * len(v.registers)) for v in vectors], masks
+            )
         self.in_two_ways(inst, param, vectors, masks, size, perform, fine)
 
     def is_checked(self, inst: Inst) -> bool:
@@ -234,6 +238,14 @@ class Guard:
         return [Place(found[v.place.pointer.text], v.place.bytes) for v in vectors]
 
     # --- tests
+
+    def all_fine(self, inside: Sequence[Lane], masks: Sequence[Lane | None]) -> Lane:
+        """Whether what is on is inside."""
+        wrong = None
+        for fine, mask in zip(inside, masks, strict=True):
+            outside = self.e.both(mask, self.e.b.bit_not(fine))
+            wrong = outside if wrong is None else self.e.b.bit_or(wrong, outside)
+        return self.e.b.bit_not(wrong)
 
     def ends_of(self, param: int) -> tuple[Lane, Lane]:
         """The argument's address, and that of the end of its memory."""

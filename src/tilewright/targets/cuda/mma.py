@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from tilewright.targets.cuda.lower import Lowering
 
 ROWS, COLUMNS = 16, 8  # of the result of one instruction
+HALF = 8  # rows of those that are written twice
+LETTERS = {t.float32: "f", t.float64: "d", t.int32: "r", t.uint32: "r"}  # of registers
 CHEAP = {"none", "registers", "shuffles"}  # conversions that need no shared memory
 
 
@@ -36,13 +38,22 @@ class Instruction:
     @property
     def takes_matrices(self) -> bool:
         """Whether ldmatrix, of 8 rows of 16 bytes, gives what it takes."""
-        return self.inner * self.operand.bits == 256
+        return self.inner * self.operand.bits == 256 and self.operand.bits <= 32
+
+    @property
+    def bits(self) -> int:
+        """Of an operand, as far as that says how many share a register."""
+        return min(self.operand.bits, 32)
 
     @property
     def registers(self) -> tuple[int, int]:
-        """32-bit registers of the left and of the right operand."""
-        words = self.inner * self.operand.bits // 128
+        """Registers of the left and of the right operand."""
+        words = self.inner * self.bits // 128
         return 2 * words, words
+
+    @property
+    def rows(self) -> int:
+        return HALF if self.name.startswith("m8") else ROWS
 
 
 F16 = Instruction(t.float16, t.float32, 16, "m16n8k16.row.col.f32.f16.f16.f32")
@@ -51,13 +62,21 @@ BF16 = Instruction(t.bfloat16, t.float32, 16, "m16n8k16.row.col.f32.bf16.bf16.f3
 TF32 = Instruction(t.float32, t.float32, 8, "m16n8k8.row.col.f32.tf32.tf32.f32")
 S8 = Instruction(t.int8, t.int32, 32, "m16n8k32.row.col.s32.s8.s8.s32")
 U8 = Instruction(t.uint8, t.int32, 32, "m16n8k32.row.col.s32.u8.u8.s32")
+E4M3 = Instruction(t.float8e4nv, t.float32, 32, "m16n8k32.row.col.f32.e4m3.e4m3.f32")
+E5M2 = Instruction(t.float8e5, t.float32, 32, "m16n8k32.row.col.f32.e5m2.e5m2.f32")
+BYTES = {t.float8e4nv: E4M3, t.float8e5: E5M2}
+F64 = Instruction(t.float64, t.float64, 8, "m16n8k8.row.col.f64.f64.f64.f64")
+F64_OLD = Instruction(t.float64, t.float64, 4, "m8n8k4.row.col.f64.f64.f64.f64")
 
 
 def instruction_for(inst: Inst, arch: Arch) -> Instruction | None:
     """What multiplies these operands exactly, if anything does."""
     left, right, acc = (v.type for v in inst.operands)
     dtype = left.dtype
-    if dtype.is_fp8() or (dtype is right.dtype is t.float16):
+    by_bytes = BYTES.get(dtype) if arch.has_fp8 and dtype is right.dtype else None
+    if by_bytes is not None and left.shape[-1] >= by_bytes.inner:
+        found = by_bytes
+    elif dtype.is_fp8() or (dtype is right.dtype is t.float16):
         # Every fp8 number is one of fp16.
         found = F16 if arch.capability >= 80 else F16_OLD
     elif (
@@ -65,7 +84,10 @@ def instruction_for(inst: Inst, arch: Arch) -> Instruction | None:
     ):
         return None
     else:
-        found = {t.bfloat16: BF16, t.float32: TF32, t.int8: S8, t.uint8: U8}.get(dtype)
+        wide = F64 if arch.capability >= 90 else F64_OLD
+        found = {
+            t.bfloat16: BF16, t.float32: TF32, t.int8: S8, t.uint8: U8, t.float64: wide
+        }.get(dtype)  # fmt: skip
     if found is None or (acc.dtype.is_integer and acc.dtype.bits != 32):
         return None
     rows, columns = acc.shape[-2:]
@@ -93,7 +115,7 @@ def split_warps(shape: tuple[int, ...], num_warps: int, along_rows: bool) -> tup
 
 def fragments(inst: Inst, found: Instruction, split: tuple[int, int]) -> tuple[Layout, Layout]:
     """What the instruction takes of each operand in registers."""
-    bits = found.operand.bits
+    bits = found.bits
     return (
         mma_a(inst.operands[0].type.shape, bits, *split),
         mma_b(inst.operands[1].type.shape, bits, *split),
@@ -139,27 +161,32 @@ class Product:
             order = range(len(rights)) if i % 2 == 0 else reversed(range(len(rights)))
             for j in order:
                 where = counts.register(batch, counts.rows[i], counts.columns[j])
-                held = [sums[where + k] for k in range(4)]
-                sums[where : where + 4] = self.mma(left, rights[j], held)
+                parts = ROWS // self.found.rows  # of a block, one below the other
+                for part in range(parts):
+                    first, last = where + 4 * part // parts, where + 4 * (part + 1) // parts
+                    held = sums[first:last]
+                    sums[first:last] = self.mma(left[part::parts], rights[j], held)
 
     def mma(self, left: list[Lane], right: list[Lane], held: list[Lane]) -> list[Lane]:
-        e, found = self.e, self.found
-        letter = "f" if found.result is t.float32 else "r"
-        kind = held[0].type
+        e, found, size = self.e, self.found, len(held)
+        letter, kind = LETTERS[found.result], held[0].type
         count = len(left) + len(right)
-        names = [f"${k}" for k in range(8 + count)]
-        a, b = names[8 : 8 + len(left)], names[8 + len(left) :]
+        names = [f"${k}" for k in range(2 * size + count)]
+        a, b = names[2 * size : 2 * size + len(left)], names[2 * size + len(left) :]
         text = (
-            f"mma.sync.aligned.{found.name} {{{', '.join(names[:4])}}}, {{{', '.join(a)}}}, "
-            f"{{{', '.join(b)}}}, {{{', '.join(names[4:8])}}};"
+            f"mma.sync.aligned.{found.name} {{{', '.join(names[:size])}}}, {{{', '.join(a)}}}, "
+            f"{{{', '.join(b)}}}, {{{', '.join(names[size : 2 * size])}}};"
         )
-        constraints = [f"={letter}"] * 4 + ["0", "1", "2", "3"] + ["r"] * count
-        result = "{" + ", ".join([kind] * 4) + "}"
+        tied = [str(k) for k in range(size)]
+        constraints = [f"={letter}"] * size + tied + [LETTERS[left[0].dtype]] * count
+        result = "{" + ", ".join([kind] * size) + "}"
         operands = ", ".join(v.typed for v in [*held, *left, *right])
         name = e.w.value(
             f'call {result} asm "{text}", "{",".join(constraints)}"({operands}) convergent', "mma"
         )
-        return [e.b.value(f"extractvalue {result} {name}, {k}", found.result, 1) for k in range(4)]
+        return [
+            e.b.value(f"extractvalue {result} {name}, {k}", found.result, 1) for k in range(size)
+        ]
 
     # --- operands
 
@@ -235,7 +262,7 @@ class FromRegisters:
         if rank == 3:
             index |= batch << layout.span(0)[0]
         first = f2.solve(layout.register, index)
-        pack = 32 // product.found.operand.bits
+        pack = 32 // product.found.bits
         count = product.found.registers[self.side]
         return [self.word(first | n * pack, pack) for n in range(count)]
 
@@ -243,7 +270,8 @@ class FromRegisters:
         if first not in self.packed:
             e = self.product.e
             lanes = [self.product_operand(v) for v in self.held.lanes[first : first + pack]]
-            self.packed[first] = e.pack([e.to_word(v) for v in lanes])
+            is_wide = lanes[0].dtype is t.float64
+            self.packed[first] = lanes[0] if is_wide else e.pack([e.to_word(v) for v in lanes])
         return self.packed[first]
 
     def product_operand(self, value: Lane) -> Lane:

@@ -122,6 +122,12 @@ class Shared:
         return layout.mapped((1 << bits,), self.offset)
 
 
+def row_major(shape: Sequence[int], bytes: int) -> Shared:
+    """As arrays lie."""
+    bits = sum(map(log2, shape))
+    return Shared(tuple(shape), tuple(1 << k for k in range(bits)), bytes)
+
+
 def operand_tile(
     shape: Sequence[int], bytes: int, order: Sequence[int], width: int = 128
 ) -> Shared:

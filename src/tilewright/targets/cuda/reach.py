@@ -71,7 +71,7 @@ class Reach:
         """
         access = inst.op.access
         pointer = inst.operands[access.pointer]
-        self.conditions, self.between, self.wide = [], {}, {}
+        self.begin()
         limits: dict[Key, list[Limit]] = {}
         dims = tuple(range(len(pointer.type.shape)))
         if 0 <= access.mask < len(inst.operands):
@@ -82,12 +82,19 @@ class Reach:
         self.non_negative(found.low)
         size = pointer.type.dtype.element_ty.bytes
         last = self.emit(found.high.plus(fixed(size)).end(True))
-        fine = self.b.le(self.b.add(start, last), end)
+        return self.told(self.b.le(self.b.add(start, last), end))
+
+    # --- code
+
+    def begin(self) -> None:
+        """Forget what was required."""
+        self.conditions, self.between, self.wide = [], {}, {}
+
+    def told(self, fine: Lane) -> Lane:
+        """A condition, and all that is required for it to mean something."""
         for condition in (*self.conditions, *starmap(self.is_between, self.between.items())):
             fine = self.x.e.both(fine, condition)
         return fine
-
-    # --- code
 
     def require(self, condition: Lane) -> None:
         self.conditions.append(condition)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
-from tilewright.ir.inst import Inst
-from tilewright.ops import shape
+from tilewright.ir.inst import Inst, walk
+from tilewright.ops import dot, shape
 from tilewright.passes import loops
 from tilewright.targets.cuda import descriptors, wgmma
 from tilewright.targets.cuda.ahead import Plan
@@ -40,6 +40,10 @@ class Ring:
         self.copier = Copier(x)
         self.plan = plan
         self.loop, self.body = loop, loop.blocks[0]
+        self.is_read_async = any(
+            inst.op is dot.dot and wgmma.instruction_for(inst, x.arch, x.e.num_warps)
+            for inst in walk(self.body)
+        )
         self.low, self.high, self.step = (x.scalar(v) for v in loop.operands[:3])
         self.params = [loops.carried_params(loop, self.body)[k] for k in plan.carried]
         self.yields = [loops.yields(loop)[k] for k in plan.carried]
@@ -61,12 +65,23 @@ class Ring:
         self.shares = self.overlap()
         self.ask_addresses()
         # Below which counter all turns are without a doubt; None: nobody can tell.
-        self.end_of_sure = Turns(x, loop).end(self.checked) if self.checked else None
+        self.end_of_sure, self.told = None, set()  # the latter: of other accesses
+        if self.checked:
+            turns = Turns(x, loop)
+            self.end_of_sure = turns.end(self.checked, self.others())
+            self.told = turns.told
+        self.has_sure_turns = self.end_of_sure is not None
         self.fill()
         sure = [k for k in self.checked if k not in self.doubtful]
         if self.end_of_sure is None and self.doubtful and sure:
             self.end_of_sure = Turns(x, loop).end(sure)
         self.look()
+
+    def others(self) -> list[Inst]:
+        """What each turn accesses in its own time, and checks."""
+        apart, is_checked = {*self.plan.loads, *self.plan.steps}, self.x.guard.is_checked
+        insts = [inst for inst in self.body.insts if inst.op.access is not None]
+        return [inst for inst in insts if inst not in apart and is_checked(inst)]
 
     def fill(self) -> None:
         """Before the loop: ask for the tiles of the first turns."""
@@ -95,15 +110,13 @@ class Ring:
 
     # --- turns whose copies need no check
 
-    @property
-    def has_sure_turns(self) -> bool:
-        return self.end_of_sure is not None and not self.doubtful
-
     @contextmanager
     def sure(self) -> Iterator[None]:
         """Within, turns are written that run while `comes_for_sure`."""
         self.is_sure = True
+        self.x.guard.proven |= self.told
         yield
+        self.x.guard.proven -= self.told
         self.is_sure = False
         self.look()
 
@@ -131,7 +144,7 @@ class Ring:
                 self.repeat()
         self.x.idle |= self.plan.idle
         if not self.plan.waits_later:
-            if self.e.arch.has_wgmma:
+            if self.is_read_async:
                 self.e.fence_async()
             self.e.barrier()
         if self.plan.first is None:
@@ -256,7 +269,7 @@ class Ring:
             if self.at_once and self.end_of_sure is None:
                 self.look_closely()
             for load, shared in self.plan.loads.items():
-                if load not in self.doubtful:
+                if self.is_sure or load not in self.doubtful:
                     copies = self.copier.copies(load, shared, self.place(load, stage))
                     self.copier.perform(copies, self.go)
             made = self.rest(stage) if self.at_once else None

@@ -10,7 +10,18 @@ from tilewright.codegen.literals import Lane
 from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Value
 from tilewright.ops import math
-from tilewright.targets.cuda import atomics, dots, memory, messages, reduce, scan, sort, wholes
+from tilewright.ops.memory import offset
+from tilewright.targets.cuda import (
+    atomics,
+    bytewise,
+    dots,
+    memory,
+    messages,
+    reduce,
+    scan,
+    sort,
+    wholes,
+)
 from tilewright.targets.cuda.halves import can_halve, halved
 from tilewright.targets.cuda.layout import Layout
 from tilewright.targets.cuda.narrow import can_pair, paired
@@ -34,6 +45,8 @@ def elementwise(x: Lowering, inst: Inst) -> Tile:
     if can_halve(inst, x.arch) and not all(o.uniform for o in operands):
         return tile(layout, halved(x.e, inst, *(o.lanes for o in operands)))
     is_angle = inst.op in NEAR and is_near(x, inst.operands[0])
+    if bytewise.goes(inst, operands):
+        return tile(layout, bytewise.four_at_a_time(x.e, inst, operands))
     made: dict[tuple, Lane] = {}
     lanes = []
     groups = equal_groups(x, inst, layout)
@@ -43,6 +56,9 @@ def elementwise(x: Lowering, inst: Inst) -> Tile:
             emit = partial(x.e.b.math, NEAR[inst.op]) if is_angle else partial(inst.op.emit, x.e.b)
             made[key] = emit(*xs, **inst.attrs)
         lanes.append(made[key])
+    if inst.op is offset:
+        for lane, (base, index) in zip(lanes, zip(*[o.lanes for o in operands]), strict=True):
+            x.guard.near.moves(lane, base, index, inst)
     return Tile(layout, tuple(lanes), all(o.uniform for o in operands))
 
 

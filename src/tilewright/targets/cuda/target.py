@@ -1,7 +1,8 @@
-"""NVIDIA GPUs as a target: lowering, PTX, machine code by the driver's assembler, loading."""
+"""NVIDIA GPUs as a target: lowering, PTX, machine code, loading."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from tilewright.codegen import llvm
-from tilewright.errors import LaunchError
+from tilewright.errors import InternalError, LaunchError
 from tilewright.ir.inst import Kernel
 from tilewright.later import later
 from tilewright.targets.base import Code, Keep, ShortcutSpec
@@ -17,14 +18,17 @@ from tilewright.targets.cuda import arch as arches
 from tilewright.targets.cuda import driver, fastcall, modules, storage, streams
 from tilewright.targets.cuda.arch import ENTRY, Arch
 from tilewright.targets.cuda.contract import contract
-from tilewright.targets.cuda.fit import Built, fitted
+from tilewright.targets.cuda.dot_table import warps_for
+from tilewright.targets.cuda.fit import PRODUCTS, Built, fitted
 from tilewright.targets.cuda.launch import WARP, CudaBinary
 from tilewright.targets.cuda.moving import part
+from tilewright.targets.cuda.several import in_parts
 from tilewright.targets.fastcall.shortcut import Shortcut, compile_launcher
 from tilewright.targets.storage import Storage
 
 # Most of what a launch from the disk cache would import.
 lowering = later("tilewright.targets.cuda.lower")
+assembler = later("tilewright.targets.cuda.assembler")
 
 NUM_WARPS, NUM_STAGES = 4, 3
 MOST_WARPS = 32
@@ -32,6 +36,10 @@ MOST_WARPS = 32
 # levels 1 to 3 of code generation write the same PTX, the first a fifth faster.
 PASSES, CODEGEN_LEVEL = "O0", 1
 SERIAL = "serialized"  # the assembler's word for products that wait for one another
+# The version of PTX that some instructions need, where it is later than the architecture's: drivers
+# that do not know it run all other kernels.
+LATER = {re.compile(r"mma\.sync\.\S*\.e[45]m[23]\."): "8.4"}
+VERSION = re.compile(r"^\.version (\S+)", re.MULTILINE)
 HEADER = re.compile(r"^; arch (\S+) shared (\d+)")
 
 
@@ -68,11 +76,11 @@ class CudaTarget:
         options = kernel.meta.get("options", {})
         arch = self.machine()
         stages = options.get("num_stages")
-        kernel = part(kernel)
+        kernel = in_parts(part(kernel), arch)
         if options.get("enable_fp_fusion") is not False:
             kernel = contract(kernel)
         lowered = lowering.lower(
-            kernel, arch, num_warps=warps_of(options), bounds=bounds,
+            kernel, arch, num_warps=warps_for(kernel, warps_of(options)), bounds=bounds,
             stages=NUM_STAGES if stages is None else stages,
             max_registers=0 if counters else options.get("maxnreg") or 0, counters=counters,
         )  # fmt: skip
@@ -93,7 +101,7 @@ class CudaTarget:
         return Code(text, json.loads(json.dumps(metadata)))
 
     def assemble(self, code: Code) -> bytes:
-        """Machine code by the driver's assembler; PTX where there is no driver."""
+        """Machine code, by the driver's assembler or an installed one; PTX without a driver."""
         text = code.text
         if self.named or not driver.is_available():
             return self.assembly(text).encode()
@@ -102,8 +110,13 @@ class CudaTarget:
         found.use(device)
 
         def build(version: str) -> Built:
-            image, log = modules.link(found, self.assembly(version).encode())
-            return told(image, log)
+            ptx, done = self.assembly(version), None
+            if any(word in version for word in PRODUCTS):
+                done = assembler.assembled(ptx, arch_of(text).name, found.version)
+            if done is not None:
+                with contextlib.suppress(InternalError):  # which this driver does not load
+                    return told(*done)
+            return told(*modules.link(found, ptx.encode()))
 
         def probe(version: str) -> Built:
             return told(self.assembly(version).encode() + b"\0")
@@ -118,7 +131,11 @@ class CudaTarget:
     def assembly(self, text: str) -> str:
         """The PTX of a lowered kernel."""
         machine = arch_of(text).machine
-        return llvm.emit_assembly(text, machine, passes=PASSES, codegen_level=CODEGEN_LEVEL)
+        ptx = llvm.emit_assembly(text, machine, passes=PASSES, codegen_level=CODEGEN_LEVEL)
+        for instruction, version in LATER.items():
+            if instruction.search(text) and float(VERSION.search(ptx)[1]) < float(version):
+                ptx = VERSION.sub(f".version {version}", ptx)
+        return ptx
 
     def load(self, object_bytes: bytes, metadata: dict[str, Any]) -> CudaBinary:
         return CudaBinary(object_bytes, metadata)

@@ -11,6 +11,7 @@ from tilewright.ir.inst import Inst, Value
 from tilewright.ops import math
 from tilewright.passes import loops
 from tilewright.passes.constants import integer
+from tilewright.targets.cuda import agreed
 from tilewright.targets.cuda.reach import Reach
 from tilewright.targets.cuda.sums import INT64, Counter, Sum, fixed, scalar
 
@@ -40,19 +41,27 @@ class Turns:
         self.turn = Counter(fixed(0), scalar(self.last, 0, INT64[1]))
         self.needed: dict[Value, Lane] = {}
         self.sums: dict[Value, Sum | None] = {}
+        self.told: set[Inst] = set()
 
-    def end(self, loads: Iterable[Inst]) -> Lane | None:
+    def end(self, loads: Iterable[Inst], others: Iterable[Inst] = ()) -> Lane | None:
         """Below which number of the loop's all these loads are inside of their arguments.
 
-        None where nobody can tell.
+        None where nobody can tell. Of other accesses those that scalars tell of are so too, and
+        `told` then.
         """
         fine = None
         for load in loads:
             ends = self.x.guard.ends_of(self.x.memory.param(load))
-            found = self.reach.inside(load, *ends)
+            found = self.reach.inside(load, *ends) or agreed.inside(self, load)
             if found is None:
                 return None
             fine = self.x.e.both(fine, found)
+        for inst in others:
+            ends = self.x.guard.ends_of(self.x.memory.param(inst))
+            found = self.reach.inside(inst, *ends)
+            if found is not None:
+                self.told.add(inst)
+                fine = self.x.e.both(fine, found)
         for condition in self.needed.values():
             fine = self.x.e.both(fine, condition)
         low = self.reach.emit(self.low)
