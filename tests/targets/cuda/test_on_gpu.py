@@ -45,7 +45,9 @@ def by_python(kernel: JITFunction) -> int:
 
 
 def tensors(n: int = 1000):
-    return [torch.randn(n, device="cuda") for _ in range(2)] + [torch.zeros(n, device="cuda")]
+    """Two of whole numbers, so that a fused multiply-add changes nothing, and one of zeros."""
+    numbers = [torch.randint(1, 100, (n,), device="cuda").float() for _ in range(2)]
+    return [*numbers, torch.zeros(n, device="cuda")]
 
 
 def launch(kernel, x, y, out, n, scale=2.0):
