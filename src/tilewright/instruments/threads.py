@@ -62,8 +62,8 @@ class Threads:
     """Watches one program at a time, for loads of what another lane stored since the last barrier,
     and stores to what another one loads.
 
-    Which lanes belong to one thread is not known: those that may under some layout are left out,
-    and so are tiles of different shapes, unless a scalar is loaded after a store, which all threads
+    Which lanes belong to one thread is not known: there must have been a race in every layout. Left
+    out are tiles of different shapes, unless a scalar is loaded after a store, which all threads
     do. Threads of a warp load before they store.
     """
 
@@ -77,6 +77,8 @@ class Threads:
     first: int = 1  # the number of the first access since the last barrier
     begun: int = 1  # ... and of this program
     told: set[str] = field(default_factory=set)  # arguments, of which the first place says enough
+    # By two accesses an element that threads raced for, for each layout in which they did.
+    raced: dict[tuple, dict[tuple[str, int], int]] = field(default_factory=dict)
 
     def after(self, op: Op, operands: Sequence[Tile], attrs: dict[str, Any]) -> None:
         """An op that has run: whether threads waited for each other."""
@@ -140,10 +142,9 @@ class Threads:
         for number in np.unique(numbers[bad]).tolist():
             other = self.accesses[number - self.begun]
             some = bad & (numbers == number)
-            some &= self.are_apart(other, lanes, touch, place.lanes, unit)
-            if some.any():
+            which = self.element_of_others(other, some, lanes, place, touch, unit)
+            if which is not None:
                 self.told.add(place.buffer.name)
-                which = element(place.buffer, int(place.offsets[some][0]))
                 tell = meaning.threads_race if touch.kind == "load" else meaning.overtaken
                 self.findings.add(
                     tell(
@@ -152,21 +153,42 @@ class Threads:
                 )  # fmt: skip
                 return
 
-    def are_apart(
-        self, other: Access, before: np.ndarray, touch: Touch, lanes: np.ndarray, unit: int
-    ) -> np.ndarray:
-        """Which pairs of lanes belong to different threads, whatever the layout."""
+    def element_of_others(
+        self,
+        other: Access,
+        some: np.ndarray,
+        before: np.ndarray,
+        place: Place,
+        touch: Touch,
+        unit: int,
+    ) -> int | None:
+        """An element that two threads touch, if there has been one in every layout."""
         count = int(np.prod(other.shape))
         if other.shape != touch.shape:
             is_seen = touch.kind == "load" and touch.shape == () and count > VECTOR
-            return np.full(lanes.shape, is_seen)
-        out = np.ones(lanes.shape, bool)
-        group = 1
-        while group <= min(VECTOR // touch.dtype.bytes, max(1, count // self.threads)):
-            one, two = (x // group % self.threads // unit for x in (before, lanes))
-            out &= one != two
-            group *= 2
-        return out
+            return element(place.buffer, int(place.offsets[some][0])) if is_seen else None
+        most = min(VECTOR // touch.dtype.bytes, max(1, count // self.threads))
+        raced = self.raced.setdefault((other, touch.kind, touch.loc), {})
+        is_missing = False
+        for order in "CF" if len(touch.shape) > 1 else "C":
+            one, two = (in_order(x[some], touch.shape, order) for x in (before, place.lanes))
+            group = 1
+            while group <= most:
+                threads = (x // group % self.threads // unit for x in (one, two))
+                apart = np.flatnonzero(np.not_equal(*threads))
+                if apart.size:
+                    at = int(place.offsets[some][apart[0]])
+                    raced.setdefault((order, group), element(place.buffer, at))
+                is_missing = is_missing or (order, group) not in raced
+                group *= 2
+        return None if is_missing else next(iter(raced.values()))
+
+
+def in_order(lanes: np.ndarray, shape: tuple[int, ...], order: str) -> np.ndarray:
+    """Lanes as they are counted where the first or the last dimension goes fastest."""
+    if order == "C":
+        return lanes
+    return np.ravel_multi_index(np.unravel_index(lanes, shape), shape, order="F")
 
 
 def is_same(one: Place, other: Place) -> bool:

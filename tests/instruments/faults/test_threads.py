@@ -132,6 +132,28 @@ same_lanes = Family(
     lambda k: k.twice[(3,)](array(3, 300), np.empty((3, 300), np.float32), 300, BLOCK=128), (),
 )  # fmt: skip
 
+BUTTERFLIES = """
+@triton.jit
+def butterflies(x_ptr, LOG: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    for k in range(LOG):
+        x = tl.load(x_ptr + at)
+        y = tl.load(x_ptr + (at ^ (1 << k)))
+        tl.debug_barrier()
+        tl.store(x_ptr + at, tl.where(((at >> k) & 1) == 1, y - x, x + y))
+        tl.debug_barrier()  # for the next turn
+"""
+# Which turn goes wrong depends on the layout.
+butterflies = Family(
+    "butterflies", BUTTERFLIES, lambda k: k.butterflies[(1,)](array(512), 9, BLOCK=512),
+    (
+        Fault("no barrier before the store", "race",
+              change(BARRIER + "        tl.store", "    tl.store"), at="tl.store(x_ptr"),
+        Fault("no barrier after it", "race",
+              change("        tl.debug_barrier()  # for the next turn\n", ""), at="= tl.load("),
+    ),
+)  # fmt: skip
+
 HAND_ON = """
 @triton.jit
 def total(x_ptr, sum_ptr, count_ptr, y_ptr, n, BLOCK: tl.constexpr):
@@ -170,6 +192,7 @@ test_twin, test_fault = cases(
     in_place,
     one_warp,
     pairs,
+    butterflies,
     handed_on,
     few_handed_on,
     stencil,
