@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import subprocess
 import sys
 import textwrap
@@ -220,6 +221,28 @@ def test_modules_of_devices():
     assert torch.get_device_module("cpu") is torch.cpu
     module = torch.get_device_module()
     assert module.get_device_properties(module.current_device()).major == 8
+
+
+class Doubled(torch.Tensor):
+    """A tensor around another one."""
+
+    def __new__(cls, inner):
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, device=inner.device)
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        return cls(args[0].inner.clone())
+
+
+def test_tensors_around_others():
+    x = Doubled(torch.ones(4, device="cuda"))
+    assert x.is_cuda and x.device.type == "cuda"
+    with torch._C.DisableTorchFunction():
+        assert x.device == CPU  # as the one inside, which has the memory
+    assert torch.equal(copy.deepcopy(x).inner, x.inner)
 
 
 def test_histograms_of_integers():

@@ -22,6 +22,7 @@ from tilewright.compat.pretend_mode import (
     default_device,
     on_cpu,
     within,
+    wrapping,
 )
 from tilewright.compat.pretend_operators import cuda_only, registering
 from tilewright.runtime import arrays, cpu_driver, driver
@@ -259,6 +260,8 @@ def replacements(mode: Pretence) -> Iterator[tuple[Any, str, Any]]:
     yield torch.accelerator, "device_index", Device
     yield torch.library.Library, "impl", registering(mode, torch.library.Library.impl)
     yield torch, "get_device_module", device_module
+    wrapper = torch.Tensor._make_wrapper_subclass
+    yield torch.Tensor, "_make_wrapper_subclass", wrapping(wrapper)
     yield torch, "Generator", TensorGenerator
     yield torch, "Event", Event
     yield torch, "Stream", Stream

@@ -50,6 +50,19 @@ def device_of(tensor: torch.Tensor) -> torch.device:
     return DEVICE if real.type == "cpu" else real
 
 
+def wrapping(make: Callable) -> Callable:
+    """`Tensor._make_wrapper_subclass`: a tensor around others is where those are."""
+
+    @functools.wraps(make)
+    def made(cls: type, *args: Any, **kwargs: Any) -> torch.Tensor:
+        device = kwargs.get("device")
+        if device is not None and not is_tracing():
+            kwargs["device"] = CPU if type(device) is int else on_cpu(device)
+        return make(cls, *args, **kwargs)
+
+    return staticmethod(made)
+
+
 def is_tracing() -> bool:
     """Whether tensors are stand-ins without memory, which may be on any device."""
     return torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE) is not None
