@@ -216,6 +216,13 @@ def test_tensors_without_memory_are_where_they_are_made():
         assert both.cpu().device.type == "cpu" and not torch.ones(4).is_cuda
 
 
+def test_functions_compiled_before_are_traced_through_it(pretence):
+    pretence.stop()
+    traced = torch.compile(lambda x: (x * 2).sum(), fullgraph=True, backend="eager")
+    pretence.start()
+    assert traced(torch.ones(4, device="cuda")).item() == 8
+
+
 def test_modules_of_devices():
     assert torch.get_device_module() is torch.get_device_module("cuda:0") is torch.cuda
     assert torch.get_device_module("cpu") is torch.cpu

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import types
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import torch
@@ -274,6 +275,7 @@ def replacements(mode: Pretence) -> Iterator[tuple[Any, str, Any]]:
     yield torch.autograd, "_engine_run_backward", within(mode, run)
 
 
+@cache  # as PyTorch's: Dynamo looks for what is cached
 def device_module(device: Any = None) -> Any:
     """`torch.cuda` for tensors on a GPU, and where none are named."""
     if device is None:

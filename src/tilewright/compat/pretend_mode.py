@@ -65,6 +65,8 @@ def wrapping(make: Callable) -> Callable:
 
 def is_tracing() -> bool:
     """Whether tensors are stand-ins without memory, which may be on any device."""
+    if torch.compiler.is_dynamo_compiling():  # it reads this function, and knows no more of it
+        return False
     return torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE) is not None
 
 
