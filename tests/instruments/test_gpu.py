@@ -156,7 +156,7 @@ def columns_kernel(x, y, N: tl.constexpr):
 
 
 def test_code_for_a_gpu_that_is_not_there(monkeypatch):
-    monkeypatch.setattr(assembler, "ptxas", lambda: None)
+    monkeypatch.setattr(assembler, "programs", tuple)
     x, y = np.zeros((128, 64), np.float32), np.zeros(128, np.float32)
     ledger = Ledger()
     with tw.options(target="cpu"), explaining(ledger, arch="sm_80"):
