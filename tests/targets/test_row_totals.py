@@ -1,4 +1,4 @@
-"""Loops that carry the sums of long rows in place of the rows."""
+"""Loops that carry totals of long rows in place of the rows."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from guarded import guarded
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.targets.cpu import row_sums
+from tilewright.targets.cpu import row_totals
 
 RNG = np.random.default_rng(11)
 
@@ -17,18 +17,18 @@ def numbers(*shape, dtype=np.float32):
 
 
 @pytest.fixture(scope="module")
-def summed():
-    """By kernel: how many of its sums are carried, in each version of it."""
+def carried():
+    """By kernel: how many of its totals are carried, in each version of it."""
     out = {}
-    find = row_sums.find_sums
+    find = row_totals.find_totals
 
     def noted(kernel, row_bytes):
-        sums = find(kernel, row_bytes)
-        out.setdefault(kernel.name, set()).add(len(sums))
-        return sums
+        totals = find(kernel, row_bytes)
+        out.setdefault(kernel.name, set()).add(len(totals))
+        return totals
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(row_sums, "find_sums", noted)
+        patch.setattr(row_totals, "find_totals", noted)
         patch.setenv("TILEWRIGHT_CACHE", "0")
         yield out
 
@@ -58,10 +58,10 @@ def moments_kernel(x_ptr, cols, turns, out_ptr, B: tl.constexpr):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize(("cols", "turns"), [(512, 2), (700, 3), (49, 1), (300, 0), (1, 2)])
-def test_rows_of_one_program(cols, turns, dtype, summed):
+def test_rows_of_one_program(cols, turns, dtype, carried):
     x = guarded(numbers(5, cols, dtype=dtype))
     assert_same(moments_kernel, (5,), numbers(5, 2), x, cols, turns, B=256)
-    assert 2 in summed["moments_kernel"]
+    assert 2 in carried["moments_kernel"]
 
 
 @tw.jit
@@ -77,11 +77,11 @@ def product_kernel(a_ptr, x_ptr, rows, cols, out_ptr, M: tl.constexpr, N: tl.con
 
 
 @pytest.mark.parametrize(("rows", "cols"), [(8, 512), (7, 777), (3, 30)])
-def test_rows_of_a_tile(rows, cols, summed):
+def test_rows_of_a_tile(rows, cols, carried):
     a, x = guarded(numbers(rows, cols)), guarded(numbers(cols))
     grid = (-(-rows // 4),)
     assert_same(product_kernel, grid, numbers(rows), a, x, rows, cols, M=4, N=256)
-    assert summed["product_kernel"] == {1}
+    assert carried["product_kernel"] == {1}
 
 
 @tw.jit
@@ -92,13 +92,37 @@ def nested_kernel(x_ptr, cols, out_ptr, B: tl.constexpr):
         for start in range(0, cols, B):
             x = tl.load(x_ptr + row * cols + start + tl.arange(0, B))
             total += x
-            other = tl.maximum(other, x)
-        tl.store(out_ptr + row, tl.sum(total) + tl.max(other))
+            other = other * 0.5 + x
+        tl.store(out_ptr + row, tl.sum(total) + tl.sum(other))
 
 
-def test_beside_tiles_that_stay(summed):
+def test_beside_tiles_that_stay(carried):
     assert_same(nested_kernel, (1,), numbers(3), numbers(3, 1024), 1024, B=512)
-    assert summed["nested_kernel"] == {1}
+    assert carried["nested_kernel"] == {1}
+
+
+@tw.jit
+def extremes_kernel(x_ptr, cols, out_ptr, B: tl.constexpr):
+    row = tl.program_id(0)
+    high = tl.full((B,), -float("inf"), tl.float32)
+    low = tl.full((B,), 3.0, tl.float32)
+    for start in range(0, cols, B):
+        at = start + tl.arange(0, B)
+        x = tl.load(x_ptr + row * cols + at, mask=at < cols, other=0.0)
+        high = tl.maximum(high, x - 1)
+        low = tl.minimum(x + 1, low)
+    tl.store(out_ptr + 2 * row, tl.max(high, axis=0))
+    tl.store(out_ptr + 2 * row + 1, tl.min(low, axis=0))
+
+
+@pytest.mark.parametrize("hole", [None, 0.0, np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("cols", [512, 700, 49])
+def test_extremes(cols, hole, carried):
+    x = numbers(5, cols) + np.arange(-10, 15, 5, dtype=np.float32)[:, None]
+    if hole is not None:
+        x[1, cols // 2], x[2], x[3, -1] = hole, hole, hole
+    assert_same(extremes_kernel, (5,), numbers(5, 2), guarded(x), cols, B=256)
+    assert carried["extremes_kernel"] == {2}
 
 
 @tw.jit
@@ -115,6 +139,6 @@ def kept_kernel(x_ptr, cols, out_ptr, KIND: tl.constexpr, B: tl.constexpr):
 
 
 @pytest.mark.parametrize("kind", ["start", "inside", "after"])
-def test_tiles_that_are_read_otherwise_stay(kind, summed):
+def test_tiles_that_are_read_otherwise_stay(kind, carried):
     assert_same(kept_kernel, (1,), numbers(257), numbers(1024), 1024, KIND=kind, B=256)
-    assert summed["kept_kernel"] == {0}
+    assert carried["kept_kernel"] == {0}
