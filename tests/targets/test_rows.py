@@ -94,3 +94,51 @@ def test_a_short_row_read_in_wider_chunks_than_it_was_written_in(rows):
     block = max(8, tw.next_power_of_2(rows))
     groups_kernel[(1,)](x, at, group, out, rows, 8, ROWS=block, COLS=8)
     np.testing.assert_array_equal(out, [x[at[group == g]].sum(0) for g in range(3)])
+
+
+@tw.jit
+def tile_kernel(
+    x_ptr, out_ptr, rows, cols, OTHER: tl.constexpr, KIND: tl.constexpr, M: tl.constexpr,
+    N: tl.constexpr,
+):  # fmt: skip
+    m, n = tl.arange(0, M), tl.arange(0, N)
+    inside = (m[:, None] < rows) & (n[None, :] < cols)
+    x = tl.load(x_ptr + m[:, None] * cols + n[None, :], mask=inside, other=OTHER)
+    if KIND == "sum":
+        found = tl.sum(x, axis=1)
+    elif KIND == "squares":
+        found = tl.sum((x + 1) * x, axis=1)
+    elif KIND == "max":
+        found = tl.max(x, axis=1)
+    else:
+        found = tl.min(x, axis=1) + tl.sum(x, axis=1)
+        tl.store(x_ptr + m[:, None] * cols + n[None, :], x + 1, mask=inside)
+    tl.store(out_ptr + m, found)
+
+
+@pytest.mark.parametrize("kind", ["sum", "squares", "max", "stored"])
+@pytest.mark.parametrize("other", [0.0, 2.0, -9.0])
+@pytest.mark.parametrize(("rows", "cols"), [(4, 49), (3, 1), (0, 70), (4, 128), (2, 127), (4, 96)])
+def test_rows_of_a_tile_that_end_early(rows, cols, other, kind):
+    x = np.random.default_rng(cols).integers(-4, 5, (rows, cols)).astype(np.float32)
+    out, read = np.zeros(4, np.float32), x.copy()
+    tile_kernel[(1,)](read, out, rows, cols, OTHER=other, KIND=kind, M=4, N=128)
+    tile = np.full((4, 128), other, np.float32)
+    tile[:rows, :cols] = x
+    want = {
+        "sum": tile.sum(1),
+        "squares": (tile * (tile + 1)).sum(1),
+        "max": tile.max(1),
+        "stored": tile.min(1) + tile.sum(1),
+    }
+    np.testing.assert_array_equal(out, want[kind])
+    np.testing.assert_array_equal(read, x + 1 if kind == "stored" else x)
+
+
+def test_chunks_that_are_masked_off_are_left_out_of_a_tile_too():
+    x, out = np.ones((4, 49), np.float32), np.zeros(4, np.float32)
+    made = tile_kernel[(1,)](x, out, 4, 49, OTHER=0.0, KIND="sum", M=4, N=128)
+    loops = re.findall(
+        r"= phi i64 .*\n(?:.*= phi .*\n)*.*= icmp slt i64 %\w+, (\w+)\n", made.asm["llvm"]
+    )
+    assert "4" in loops and "128" not in loops

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tilewright.targets.cpu.nest import NestWriter
 
 IDEMPOTENT = frozenset({"max", "min", "bit_and", "bit_or"})
+SHORT_ROW = 4  # chunks that are written one after the other, not as a loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +45,17 @@ class Clip:
 
 
 class Clipper:
-    """Decides for one nest."""
+    """Decides for one nest, or for one of its rows."""
 
-    def __init__(self, nests: NestWriter, depth: int):
+    def __init__(self, nests: NestWriter):
         self.nests = nests
         self.e: Evaluator = nests.e
-        self.depth = depth  # of the block that the nest stands in
+        self.depth = nests.w.at  # of the block that the row stands in
 
     def find(self, row: tuple[Index, ...], width: int, length: int) -> Clip | None:
         """How the rows can be clipped, or None."""
+        if not (self.nests.is_row or self.tile_may_end(width, length)):
+            return None
         self.fill_narrow(width)
         limit = self.limit()
         if limit is None or length <= width:
@@ -67,6 +70,13 @@ class Clipper:
         if any(v is None for v in values.values()):
             return None
         return Clip(limit.limit, self.end(limit, width, length), values)
+
+    def tile_may_end(self, width: int, length: int) -> bool:
+        """Whether rows of a tile may end early, each at its own place: long ones that nobody keeps,
+        as all of a kept tile's end at one."""
+        nest = self.nests.nest
+        kept = any(anchor.kind == "keep" for anchor in nest.anchors)
+        return length > SHORT_ROW * width and not nest.rare and not kept
 
     def fill_narrow(self, width: int) -> None:
         """Fill in tails that begin inside a chunk of this width, which is read whole."""

@@ -15,7 +15,7 @@ from tilewright.ir.types import Type
 from tilewright.later import later
 from tilewright.passes.constants import is_zero
 from tilewright.targets.counting import work_of
-from tilewright.targets.cpu import alone, stop, turned
+from tilewright.targets.cpu import alone, row_totals, stop, turned
 from tilewright.targets.cpu.ahead import Ahead
 from tilewright.targets.cpu.asked import SHARES, SHARES_IMPORT
 from tilewright.targets.cpu.buffers import Buffer
@@ -320,6 +320,8 @@ def lower(
     # Counting code, which need not be fast, always allows it: its sites are those of the report.
     shared = counters or options.get("shared", False)
     shared = shared or (numbers is not None and len(set(numbers)) < len(numbers))
+    if numbers is None:
+        kernel = row_totals.carry_row_totals(kernel, machine.vector_bytes)
     groups = {} if numbers is None else grouping.find_groups(kernel, numbers)
     tracked = frozenset(param for param, group in groups.items() if group.is_tracked)
     plan = Plan(kernel, keep_loads=counters, shared=shared, tracked=tracked)

@@ -10,7 +10,7 @@ from tilewright.ir import types as t
 from tilewright.ir.inst import Inst, Value
 from tilewright.later import later
 from tilewright.targets.cpu.buffers import Buffer, write_buffer
-from tilewright.targets.cpu.clip import Clipper, fill_tail, note_tail
+from tilewright.targets.cpu.clip import SHORT_ROW, Clipper, fill_tail, note_tail
 from tilewright.targets.cpu.cone import evaluated
 from tilewright.targets.cpu.evaluate import Evaluator, Row
 from tilewright.targets.cpu.forms import Form, Index, Vector
@@ -29,7 +29,6 @@ cut_rows = later("tilewright.targets.cpu.cut_rows")
 rows_ahead = later("tilewright.targets.cpu.rows_ahead")
 tiles = later("tilewright.targets.cpu.tiles")
 
-SHORT_ROW = 4  # chunks that are written one after the other, not as a loop
 LIGHT = 5  # steps of a chunk that takes no longer than the loop around it: 4 chunks a turn
 LONG_ROW = 16  # chunks
 
@@ -120,8 +119,7 @@ class NestWriter:
         row = self.look_at_all(index)
         if not self.is_row:
             rows_ahead.prefetch_rows(self, row)
-        clipper = Clipper(self, self.depth)
-        self.clip = clipper.find(row, width, length) if self.is_row else None
+        self.clip = Clipper(self).find(row, width, length)
         if self.clip is None and self.is_row:
             self.fill_tails()
         self.write_chunks(index, length, width)
