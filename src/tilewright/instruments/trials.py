@@ -38,7 +38,7 @@ class Trials:
                 break
             try:
                 tuner.check_conflicts(config, kwargs)
-                tuner.fn.check(*args, **kwargs, **config.all_kwargs())
+                tuner.ask_compiler(config, args, kwargs)
             except (OutOfResources, CompileError) as error:
                 failure = failure or error
                 continue

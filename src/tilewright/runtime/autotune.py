@@ -186,15 +186,18 @@ class Autotuner(Wrapper):
         self.check_conflicts(config, meta)
         try:
             if settings.get("target") == "eager":
-                if self.fastest > 0 and hasattr(
-                    self.fn, "check"
-                ):  # none is faster than the first that a compiler takes
-                    self.fn.check(*args, **meta, **config.all_kwargs())
+                if self.fastest > 0:  # none is faster than the first that a compiler takes
+                    self.ask_compiler(config, args, meta)
                 return [0.0, 0.0, 0.0]
             return self.run_trial(config, args, meta)
         except (OutOfResources, CompileError) as error:
             self.failures[config] = error
             return [inf, inf, inf]
+
+    def ask_compiler(self, config: Config, args: tuple, meta: dict[str, Any]) -> None:
+        """Raise what a compiler says of a configuration; others' wrappers cannot be asked."""
+        if hasattr(self.fn, "check"):
+            self.fn.check(*args, **meta, **config.all_kwargs())
 
     def check_conflicts(self, config: Config, meta: dict[str, Any]) -> None:
         conflicts = meta.keys() & config.kwargs.keys()

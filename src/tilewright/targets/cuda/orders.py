@@ -51,7 +51,7 @@ class Orders:
         if inst.attrs.get("scope") == "sys":
             return True
         return any(
-            reader is not inst and (meets(read, written))
+            reader is not inst and meets(read, written)
             for reader, read in self.reads.items()
             for written in self.writes.values()
         )
